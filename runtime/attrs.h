@@ -1,0 +1,158 @@
+// Attributes of operators: plain structs of fixed capacity and 32-bit members, so that their bytes are the same on every target and are what
+// the PLAN section stores. Each struct lists its members once, in visit(); printing, parsing, equality and the files follow that list.
+//
+// visit(self, v) calls v("name", member) for every member in order. Appending a member raises the op's version in PLAN
+// (runtime/program.h): a reader fills what an older, shorter record lacks with the defaults below.
+#pragma once
+#include <stdint.h>
+
+#include "lathe/dtype.h"
+#include "lathe/shape.h"
+
+namespace lathe {
+
+// A short list of integers with its count.
+struct Ints {
+  int32_t count = 0;
+  int32_t values[kMaxRank] = {};
+  constexpr bool operator==(const Ints&) const = default;
+  constexpr int32_t operator[](int32_t i) const { return values[i]; }
+};
+
+inline constexpr float kInfinity = __builtin_inff();
+
+struct NoAttrs {
+  static constexpr bool kEmpty = true;
+  template <class Self, class V> static constexpr void visit(Self&, V&&) {}
+  constexpr bool operator==(const NoAttrs&) const = default;
+};
+
+// 2-D convolution, NHWC, weights OHWI. Pads: top, left, bottom, right. The result is clamped to [lo, hi] (real values) after the residual is
+// added. Depthwise is groups == ic == oc * multiplier.
+struct Conv2dAttrs {
+  static constexpr bool kEmpty = false;
+  int32_t stride[2] = {1, 1};
+  int32_t dilation[2] = {1, 1};
+  int32_t pad[4] = {0, 0, 0, 0};
+  int32_t groups = 1;
+  float lo = -kInfinity;
+  float hi = kInfinity;
+  template <class Self, class V> static constexpr void visit(Self& s, V&& v) {
+    v("stride", s.stride); v("dilation", s.dilation); v("pad", s.pad); v("groups", s.groups); v("lo", s.lo); v("hi", s.hi);
+  }
+  constexpr bool operator==(const Conv2dAttrs&) const = default;
+};
+
+// y[.., n] = clamp(sum_k x[.., k] * w[n, k] + bias[n] + residual, lo, hi).
+struct FullyConnectedAttrs {
+  static constexpr bool kEmpty = false;
+  float lo = -kInfinity;
+  float hi = kInfinity;
+  template <class Self, class V> static constexpr void visit(Self& s, V&& v) { v("lo", s.lo); v("hi", s.hi); }
+  constexpr bool operator==(const FullyConnectedAttrs&) const = default;
+};
+
+// y = (x - mean) / sqrt(variance + epsilon) * scale + bias along `axis`.
+struct BatchNormAttrs {
+  static constexpr bool kEmpty = false;
+  float epsilon = 1e-5f;
+  int32_t axis = 1;
+  template <class Self, class V> static constexpr void visit(Self& s, V&& v) { v("epsilon", s.epsilon); v("axis", s.axis); }
+  constexpr bool operator==(const BatchNormAttrs&) const = default;
+};
+
+// Pooling over windows of an NHWC tensor. Pads: top, left, bottom, right. count_pad: an average divides by the whole window.
+struct Pool2dAttrs {
+  static constexpr bool kEmpty = false;
+  int32_t kernel[2] = {1, 1};
+  int32_t stride[2] = {1, 1};
+  int32_t dilation[2] = {1, 1};
+  int32_t pad[4] = {0, 0, 0, 0};
+  int32_t ceil_mode = 0;
+  int32_t count_pad = 0;
+  template <class Self, class V> static constexpr void visit(Self& s, V&& v) {
+    v("kernel", s.kernel); v("stride", s.stride); v("dilation", s.dilation); v("pad", s.pad); v("ceil_mode", s.ceil_mode); v("count_pad", s.count_pad);
+  }
+  constexpr bool operator==(const Pool2dAttrs&) const = default;
+};
+
+// Reduction over `axes` (non-negative, ascending).
+struct ReduceAttrs {
+  static constexpr bool kEmpty = false;
+  Ints axes;
+  int32_t keep_dims = 1;
+  template <class Self, class V> static constexpr void visit(Self& s, V&& v) { v("axes", s.axes); v("keep_dims", s.keep_dims); }
+  constexpr bool operator==(const ReduceAttrs&) const = default;
+};
+
+// Elementwise with NumPy broadcasting; the result is clamped to [lo, hi].
+struct BinaryAttrs {
+  static constexpr bool kEmpty = false;
+  float lo = -kInfinity;
+  float hi = kInfinity;
+  template <class Self, class V> static constexpr void visit(Self& s, V&& v) { v("lo", s.lo); v("hi", s.hi); }
+  constexpr bool operator==(const BinaryAttrs&) const = default;
+};
+
+struct ClampAttrs {
+  static constexpr bool kEmpty = false;
+  float lo = -kInfinity;
+  float hi = kInfinity;
+  template <class Self, class V> static constexpr void visit(Self& s, V&& v) { v("lo", s.lo); v("hi", s.hi); }
+  constexpr bool operator==(const ClampAttrs&) const = default;
+};
+
+struct LeakyReluAttrs {
+  static constexpr bool kEmpty = false;
+  float alpha = 0.01f;
+  template <class Self, class V> static constexpr void visit(Self& s, V&& v) { v("alpha", s.alpha); }
+  constexpr bool operator==(const LeakyReluAttrs&) const = default;
+};
+
+// axis is non-negative.
+struct AxisAttrs {
+  static constexpr bool kEmpty = false;
+  int32_t axis = 0;
+  template <class Self, class V> static constexpr void visit(Self& s, V&& v) { v("axis", s.axis); }
+  constexpr bool operator==(const AxisAttrs&) const = default;
+};
+
+// y.dims[i] = x.dims[perm[i]].
+struct PermAttrs {
+  static constexpr bool kEmpty = false;
+  Ints perm;
+  template <class Self, class V> static constexpr void visit(Self& s, V&& v) { v("perm", s.perm); }
+  constexpr bool operator==(const PermAttrs&) const = default;
+};
+
+// Python-style slice of `axes`: begin, end (may be negative or past the end, as ONNX defines), step != 0.
+struct SliceAttrs {
+  static constexpr bool kEmpty = false;
+  Ints axes;
+  Ints begins;
+  Ints ends;
+  Ints steps;
+  template <class Self, class V> static constexpr void visit(Self& s, V&& v) {
+    v("axes", s.axes); v("begins", s.begins); v("ends", s.ends); v("steps", s.steps);
+  }
+  constexpr bool operator==(const SliceAttrs&) const = default;
+};
+
+// Constant padding: `before` and `after` have one entry per axis and may be negative (crop). `value` is a real value.
+struct PadAttrs {
+  static constexpr bool kEmpty = false;
+  Ints before;
+  Ints after;
+  float value = 0.0f;
+  template <class Self, class V> static constexpr void visit(Self& s, V&& v) { v("before", s.before); v("after", s.after); v("value", s.value); }
+  constexpr bool operator==(const PadAttrs&) const = default;
+};
+
+struct CastAttrs {
+  static constexpr bool kEmpty = false;
+  int32_t to = static_cast<int32_t>(DType::kF32);  // a DType number
+  template <class Self, class V> static constexpr void visit(Self& s, V&& v) { v("to", s.to); }
+  constexpr bool operator==(const CastAttrs&) const = default;
+};
+
+}  // namespace lathe

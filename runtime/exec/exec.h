@@ -1,0 +1,98 @@
+// What every operator gives the executor: prepare (once per session and shape) and run (every time).
+//
+// runtime/exec/<family>.cc defines `prepare_<Op>` and `run_<Op>` for each op of ops.def; a missing one is a link error. prepare runs on hosts only
+// (firmware plans are bound offline), so it may use double; it must not depend on the machine except through `isa` and `threads`, so that
+// any host can prepare for any target. run must not allocate, fail, or look at shapes: all it needs is in its Params struct.
+//
+// Program-level operands (what lowering emits; * = may be missing):
+//   Conv2d, FullyConnected, float:  x, w (kGemmF32 or kDwConvF32), bias* (kPadded16), residual*
+//   Conv2d, FullyConnected, s8:     x, w (kGemmS8 or kDwConvS8), bias for storage s8 (s32, kPadded16), bias for storage u8 (s32, kPadded16),
+//                                   m[c] (f32, kPadded16), residual*
+//   one-input functions on s8 (Sigmoid, Tanh, Exp, Sqrt, HardSwish): x, table (256 bytes of s8: entry i is the result for q = i - 128)
+//   Softmax s8: x, table (u16[256], entry d is rne(65535 * exp(-s d)) for d = max - q)
+//   Reshape: x (the target dims are the output tensor's)
+//   all others: the graph's operands; attributes as in runtime/attrs.h
+// BatchNorm and Shape do run (float graphs may keep them), though lowering folds them where it can.
+#pragma once
+#include <stdint.h>
+
+#include "lathe/status.h"
+#include "runtime/bound.h"
+#include "runtime/program.h"
+
+namespace lathe {
+
+// What prepare sees: the step, all tensors' shapes, and the target.
+struct PrepareInput {
+  const Program* program;
+  const ProgramStep* step;
+  const Shape* shapes;  // by tensor index
+  kernels::IsaSet isa;
+  kernels::Storage storage;
+  uint32_t threads;
+
+  // Requires: operand i exists.
+  const ProgramTensor& tensor(uint32_t i) const { return program->tensor(program->operand(*step, i)); }
+  const Shape& shape(uint32_t i) const { return shapes[program->operand(*step, i)]; }
+  bool has(uint32_t i) const { return program->input(*step, i) != kNoTensor; }
+  uint32_t out(uint32_t i = 0) const { return step->n_in + i; }
+  // Quantization parameters of operand i as they lie in memory: shifted by 128 for u8 storage.
+  QuantParams quant(uint32_t i) const {
+    QuantParams q = tensor(i).quant;
+    const int32_t shift = kernels::storage_shift(storage);
+    q.zero_point += shift; q.qmin += shift; q.qmax += shift;
+    return q;
+  }
+};
+
+inline constexpr uint32_t kMaxParamsBytes = 512;
+inline constexpr uint32_t kMaxStepKernels = 4;
+inline constexpr uint32_t kMaxSharedInputs = 32;
+
+// What prepare decides.
+struct Prepared {
+  alignas(8) uint8_t params[kMaxParamsBytes] = {};
+  uint32_t params_bytes = 0;
+  const kernels::Kernel* kernels[kMaxStepKernels] = {};
+  uint32_t kernel_count = 0;
+  uint32_t scratch_bytes = 0;      // for all slots together
+  uint32_t share_input_mask = 0;   // bit i: output 0 may take the memory of input i (elementwise in place)
+  bool alias_input0 = false;       // output 0 is input 0's bytes unchanged (Reshape): the plan drops the copy where it can
+
+  // A zeroed P in `params`. P: 32-bit members only, at most kMaxParamsBytes.
+  template <class P> P& make() {
+    static_assert(sizeof(P) <= kMaxParamsBytes && alignof(P) <= 8);
+    params_bytes = sizeof(P);
+    return *new_in_place<P>();
+  }
+  // Adds a kernel; returns false if `k` is null (no such kernel).
+  bool use(const kernels::Kernel* k) {
+    if (k == nullptr || kernel_count == kMaxStepKernels) return false;
+    kernels[kernel_count++] = k;
+    return true;
+  }
+
+ private:
+  template <class P> P* new_in_place() {
+    P* p = reinterpret_cast<P*>(params);
+    *p = P{};
+    return p;
+  }
+};
+
+struct ExecEntry {
+  Status (*prepare)(const PrepareInput& in, Prepared* out);
+  void (*run)(const RunContext& ctx, const BoundStep& step);
+};
+
+#define LATHE_OP(name, number, attrs)                                 \
+  Status prepare_##name(const PrepareInput& in, Prepared* out);       \
+  void run_##name(const RunContext& ctx, const BoundStep& step);
+#include "runtime/ops.def"
+#undef LATHE_OP
+
+// The full table (hosts), in the order of ops.def; and an op's position in it, or kNoTensor for an unknown number.
+const ExecEntry* full_exec_table();
+uint32_t exec_index(uint16_t op);
+
+}  // namespace lathe
