@@ -13,6 +13,12 @@ namespace lathe {
 constexpr float max_f32(float v, float a) { return v > a ? v : a; }
 constexpr float min_f32(float v, float b) { return v < b ? v : b; }
 
+// A float result's fused clamp: unlike the quantized one it lets a NaN through, so that a broken float model shows.
+constexpr float clamp_f32(float v, float lo, float hi) {
+  const float a = v < lo ? lo : v;
+  return a > hi ? hi : a;
+}
+
 // Round half to even, |v| any. Adding and taking away 2^23 leaves the integer nearest to v, because a float32 of
 // that size has no fraction bits; larger values are integers already.
 constexpr float rne_f32(float v) {

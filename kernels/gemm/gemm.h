@@ -9,6 +9,7 @@
 // Reads up to 63 bytes past the last element of each row of `a`, of `w`, `bias`, `scale`, `residual`; writes exactly
 // m x n elements, nothing else. No alignment needed for a, y, residual; w, bias and scale start on 64 bytes.
 #pragma once
+#include <stddef.h>
 #include <stdint.h>
 
 #include "kernels/isa.h"
@@ -56,8 +57,9 @@ using GemmS8Fn = void (*)(const GemmS8Args&);
 // weight to mask garbage. bias holds 16 * ceil(n/16) entries.
 constexpr uint32_t gemm_f32_packed_elems(uint32_t n, uint32_t segs, uint32_t seg_k) { return round_up(n, kGemmPanel) * segs * seg_k; }
 void gemm_f32_pack(const float* w, uint32_t n, uint32_t segs, uint32_t seg_k, float* packed);
+void gemm_f32_unpack(const float* packed, uint32_t n, uint32_t segs, uint32_t seg_k, float* w);
 
-// Float: y = clamp(bias + sum + residual, lo, hi); lo, hi may be infinite. Sums run over k in order with one accumulator per element
+// Float: y = clamp(bias + sum + residual, lo, hi); lo, hi may be infinite; a NaN stays one. Sums start with the bias and run over k in order with one accumulator per element
 // on every ISA (fused multiply-add where the ISA has it), so that a result depends on neither m, n, batch nor threads.
 struct GemmF32Args {
   const float* a;
@@ -66,7 +68,7 @@ struct GemmF32Args {
   uint32_t segs;
   uint32_t seg_k;
   const float* w;
-  const float* bias;
+  const float* bias;  // or null
   float* y;
   uint32_t y_stride;
   const float* residual;  // or null
