@@ -39,8 +39,11 @@ struct ProgramDim {
   int32_t b;  // kValue: element; else the right record
 };
 
-// kHasQuant: scale, zero_point, qmin and qmax are meaningful. kForeignRead: the caller's buffer may be read 63 bytes past its end.
-inline constexpr uint8_t kTensorHasQuant = 1;
+inline constexpr uint32_t kMaxTensors = 65536;
+
+// kTensorHasQuant: scale, zero_point, qmin and qmax are meaningful. kTensorForeignRead (inputs): the caller's buffer may be read 63 bytes past
+// its end, so the plan need not copy it.
+inline constexpr uint8_t kTensorHasQuant = 1, kTensorForeignRead = 2;
 
 struct ProgramTensor {
   DType dtype;
@@ -102,6 +105,8 @@ class Program {
   uint32_t operand(const ProgramStep& s, uint32_t i) const { return reinterpret_cast<const uint32_t*>(base() + header_->operand_at)[s.operands + i]; }
   uint32_t input(const ProgramStep& s, uint32_t i) const { return i < s.n_in ? operand(s, i) : kNoTensor; }
   uint32_t output(const ProgramStep& s, uint32_t i) const { return operand(s, s.n_in + i); }
+  // Steps [segment_end(i - 1), segment_end(i)) bind at once.
+  uint32_t segment_end(uint32_t i) const { return reinterpret_cast<const uint32_t*>(base() + header_->segment_at)[i]; }
   // The step's attributes; members that its record lacks have their defaults.
   template <class A> A attrs(const ProgramStep& s) const {
     A a{};
@@ -119,9 +124,11 @@ class Program {
   Bytes weights_;
 };
 
-// Checks `plan` (8-byte aligned) and `weights` (64-byte aligned) whole, then gives the view. Errors: kCorrupt (where: the record; needed, got:
-// the numbers that disagree), kVersion (a newer major, or an op version that this build does not know), kUnsupported (an unknown op).
+// Checks `plan` (8-byte aligned) and `weights` (64-byte aligned, 64 more bytes readable past its end) whole, then gives the view: table bounds, dims that
+// refer backwards, kinds and ports, constants inside `weights` and as large as their dims say, quantization parameters, known ops with as many operands as
+// runtime/arity.h says, attributes, operands written before they are read and once. What depends on several tensors of a step is checked by prepare().
+// Errors: kCorrupt (where: the record; needed, got: the numbers that disagree), kVersion (a newer major, or a record that this build does not know),
+// kUnsupported (an unknown op).
 Status program_open(Bytes plan, Bytes weights, Program* out);
 
-// dims of tensor `t` from values of all dim records (see evaluate_dims in runtime/plan/).
 }  // namespace lathe

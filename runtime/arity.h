@@ -1,0 +1,56 @@
+// How many operands a step of each op has in a program (after lowering: runtime/exec/exec.h lists them), and the newest version of its
+// record that this build reads. -Wswitch makes an op that is missing here an error.
+#pragma once
+#include <stdint.h>
+
+#include "runtime/op.h"
+
+namespace lathe {
+
+struct Arity {
+  uint16_t min_in;
+  uint16_t max_in;
+  uint16_t required;  // the first inputs that may not be kNoTensor
+  uint16_t out;
+  uint16_t version = 1;
+};
+
+inline constexpr uint16_t kAnyCount = 0xffff;
+
+constexpr Arity op_arity(Op op) {
+  switch (op) {
+    case Op::kConv2d:
+    case Op::kFullyConnected: return {2, 6, 2, 1};
+    case Op::kBatchNorm: return {5, 5, 5, 1};
+    case Op::kAdd:
+    case Op::kSub:
+    case Op::kMul:
+    case Op::kDiv:
+    case Op::kGather: return {2, 2, 2, 1};
+    case Op::kSigmoid:
+    case Op::kTanh:
+    case Op::kExp:
+    case Op::kSqrt:
+    case Op::kHardSwish:
+    case Op::kSoftmax: return {1, 2, 2, 1};  // s8: x and its table
+    case Op::kConcat: return {1, kAnyCount, kAnyCount, 1};
+    case Op::kMaxPool2d:
+    case Op::kAvgPool2d:
+    case Op::kMean:
+    case Op::kClamp:
+    case Op::kLeakyRelu:
+    case Op::kReshape:
+    case Op::kTranspose:
+    case Op::kSlice:
+    case Op::kPad:
+    case Op::kShape:
+    case Op::kCast:
+    case Op::kQuantize:
+    case Op::kDequantize:
+    case Op::kRegrid: return {1, 1, 1, 1};
+    case Op::kAssign: return {2, 2, 2, 0};  // variable, value
+  }
+  return {0, 0, 0, 0, 0};
+}
+
+}  // namespace lathe
