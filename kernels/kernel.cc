@@ -1,5 +1,6 @@
 #include "kernels/kernel.h"
 
+#include "kernels/dwconv/dwconv.h"
 #include "kernels/gemm/gemm.h"
 
 namespace lathe::kernels {

@@ -1,0 +1,68 @@
+// Depthwise convolution: every output channel reads one input channel.
+//
+//   y[i][j][c] = epilogue(bias[c] + sum over p < kh, q < kw of  a[i * a_row_step + j * a_col_step + p * a_tap_row + q * a_tap_col + c / multiplier] * w[p][q][c])
+//
+// Letters: rows x cols output pixels, n output channels, kh x kw taps. The input is already padded (in scratch, with the zero point or 0
+// around it), so that no tap is special. Strides in elements: stride and dilation are in the steps. Serial: callers split rows and channels.
+// Reads up to 63 bytes past the last channel of each pixel of `a` and `residual`, and of `w`, `bias` and `scale`; writes exactly
+// rows x cols x n elements. No alignment needed for a, y, residual; w, bias and scale start on 64 bytes.
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/gemm/gemm.h"
+
+namespace lathe::kernels {
+
+// Packed 8-bit weights: panels of 16 channels, kernel columns, quads of kernel rows: [ceil(n/16)][kw][ceil(kh/4)][16][4], zero padded. One vpdpbusd
+// lane holds four rows of a column of a channel. bias and scale hold 16 * ceil(n/16) entries, zero padded.
+constexpr uint32_t dwconv_s8_packed_bytes(uint32_t n, uint32_t kh, uint32_t kw) { return round_up(n, kGemmPanel) * kw * round_up(kh, kGemmQuad); }
+// Packs w[n][kh][kw] (OHWI with one input channel) into `packed`, dwconv_s8_packed_bytes() long; unpack is the inverse.
+void dwconv_s8_pack(const int8_t* w, uint32_t n, uint32_t kh, uint32_t kw, int8_t* packed);
+void dwconv_s8_unpack(const int8_t* packed, uint32_t n, uint32_t kh, uint32_t kw, int8_t* w);
+
+// 8-bit: as GemmS8Args (kernels/gemm/gemm.h) says for storage, folded bias, clamp and residual. Bit-exact on every ISA.
+struct DwConvS8Args {
+  const void* a;
+  uint32_t a_row_step, a_col_step;  // to the next output row, the next output pixel
+  uint32_t a_tap_row, a_tap_col;    // to the next kernel row, the next kernel column
+  uint32_t kh, kw;
+  const int8_t* w;
+  const int32_t* bias;
+  const float* scale;
+  void* y;
+  uint32_t y_row_step, y_col_step;
+  const void* residual;  // or null
+  uint32_t residual_row_step, residual_col_step;
+  float residual_scale;
+  int32_t residual_zero;
+  int32_t zero_point, lo, hi;
+  uint32_t rows, cols, n;
+  uint32_t multiplier;  // output channels per input channel; kernels other than the reference require 1
+};
+using DwConvS8Fn = void (*)(const DwConvS8Args&);
+
+// Packed float weights: [ceil(n/16)][kh * kw][16], zero padded. bias holds 16 * ceil(n/16) entries.
+constexpr uint32_t dwconv_f32_packed_elems(uint32_t n, uint32_t kh, uint32_t kw) { return round_up(n, kGemmPanel) * kh * kw; }
+void dwconv_f32_pack(const float* w, uint32_t n, uint32_t kh, uint32_t kw, float* packed);
+void dwconv_f32_unpack(const float* packed, uint32_t n, uint32_t kh, uint32_t kw, float* w);
+
+// Float: y = clamp(bias + sum + residual, lo, hi); one accumulator per element that starts with the bias and takes the taps row by row.
+struct DwConvF32Args {
+  const float* a;
+  uint32_t a_row_step, a_col_step;
+  uint32_t a_tap_row, a_tap_col;
+  uint32_t kh, kw;
+  const float* w;
+  const float* bias;  // or null
+  float* y;
+  uint32_t y_row_step, y_col_step;
+  const float* residual;  // or null
+  uint32_t residual_row_step, residual_col_step;
+  float lo, hi;
+  uint32_t rows, cols, n;
+  uint32_t multiplier;
+};
+using DwConvF32Fn = void (*)(const DwConvF32Args&);
+
+}  // namespace lathe::kernels

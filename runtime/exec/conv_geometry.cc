@@ -1,0 +1,67 @@
+#include "runtime/exec/conv_geometry.h"
+
+#include "kernels/dwconv/dwconv.h"
+#include "kernels/gemm/gemm.h"
+
+namespace lathe {
+
+ConvPacking conv_packing(const Conv2dAttrs& attrs, uint32_t oc, uint32_t kh, uint32_t kw, uint32_t ic_per_group) {
+  const uint32_t groups = static_cast<uint32_t>(attrs.groups);
+  ConvPacking p{};
+  p.kh = kh;
+  p.kw = kw;
+  p.depthwise = groups > 1 && ic_per_group == 1;
+  p.groups = p.depthwise ? 1 : groups;
+  p.n = oc / p.groups;
+  const bool row_is_contiguous = attrs.dilation[1] == 1 && groups == 1;
+  p.segs = row_is_contiguous ? kh : kh * kw;
+  p.seg_k = row_is_contiguous ? kw * ic_per_group : ic_per_group;
+  return p;
+}
+
+ConvPacking fully_connected_packing(uint32_t n, uint32_t k) {
+  ConvPacking p{};
+  p.groups = 1;
+  p.n = n;
+  p.segs = p.kh = p.kw = 1;
+  p.seg_k = k;
+  return p;
+}
+
+uint32_t ConvPacking::packed_s8_bytes() const {
+  return depthwise ? kernels::dwconv_s8_packed_bytes(n, kh, kw) : groups * kernels::gemm_s8_packed_bytes(n, segs, seg_k);
+}
+
+uint32_t ConvPacking::packed_f32_elems() const {
+  return depthwise ? kernels::dwconv_f32_packed_elems(n, kh, kw) : groups * kernels::gemm_f32_packed_elems(n, segs, seg_k);
+}
+
+void ConvPacking::pack_s8(const int8_t* w, int8_t* packed) const {
+  if (depthwise) return kernels::dwconv_s8_pack(w, n, kh, kw, packed);
+  for (uint32_t g = 0; g < groups; ++g, w += n * segs * seg_k, packed += kernels::gemm_s8_packed_bytes(n, segs, seg_k)) {
+    kernels::gemm_s8_pack(w, n, segs, seg_k, packed);
+  }
+}
+
+void ConvPacking::unpack_s8(const int8_t* packed, int8_t* w) const {
+  if (depthwise) return kernels::dwconv_s8_unpack(packed, n, kh, kw, w);
+  for (uint32_t g = 0; g < groups; ++g, w += n * segs * seg_k, packed += kernels::gemm_s8_packed_bytes(n, segs, seg_k)) {
+    kernels::gemm_s8_unpack(packed, n, segs, seg_k, w);
+  }
+}
+
+void ConvPacking::pack_f32(const float* w, float* packed) const {
+  if (depthwise) return kernels::dwconv_f32_pack(w, n, kh, kw, packed);
+  for (uint32_t g = 0; g < groups; ++g, w += n * segs * seg_k, packed += kernels::gemm_f32_packed_elems(n, segs, seg_k)) {
+    kernels::gemm_f32_pack(w, n, segs, seg_k, packed);
+  }
+}
+
+void ConvPacking::unpack_f32(const float* packed, float* w) const {
+  if (depthwise) return kernels::dwconv_f32_unpack(packed, n, kh, kw, w);
+  for (uint32_t g = 0; g < groups; ++g, w += n * segs * seg_k, packed += kernels::gemm_f32_packed_elems(n, segs, seg_k)) {
+    kernels::gemm_f32_unpack(packed, n, segs, seg_k, w);
+  }
+}
+
+}  // namespace lathe
