@@ -1,7 +1,11 @@
 #include "kernels/kernel.h"
 
 #include "kernels/dwconv/dwconv.h"
+#include "kernels/eltwise/eltwise.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/layout/layout.h"
+#include "kernels/pool/pool.h"
+#include "kernels/softmax/softmax.h"
 
 namespace lathe::kernels {
 namespace {
