@@ -29,15 +29,35 @@ struct BoundStep {
   uint32_t scratch;   // byte offset in the arena, valid if the step asked for scratch
 };
 
+// How the caller's i-th input or output meets the plan. kDirect: the plan works on the caller's memory, region kExternal + i. kCopy, kFlip: on memory of
+// its own, copied before or after the steps; kFlip turns the top bit of every byte, between s8 outside and u8 storage inside. kUnused: no step reads it.
+enum class PortMode : uint32_t { kDirect = 0, kCopy = 1, kFlip = 2, kUnused = 3 };
+struct BoundPort {
+  uint32_t tensor;
+  uint32_t bytes;
+  PortMode mode;
+};
+
+// A variable's initial value: `bytes` at `offset` of the variables region, from `source` in WEIGHTS (kNoTensor: zeros), flipped as PortMode says.
+struct BoundVariable {
+  uint32_t offset;
+  uint32_t bytes;
+  uint32_t source;
+  PortMode mode;
+};
+
 struct BoundPlan {
   const BoundTensor* tensors = nullptr;
   const BoundStep* steps = nullptr;
   const uint32_t* operands = nullptr;
   const uint8_t* params = nullptr;
   const kernels::AnyFn* kernels = nullptr;
+  const BoundPort* ports = nullptr;  // inputs, then outputs
+  const BoundVariable* variables = nullptr;
   uint32_t tensor_count = 0, step_count = 0;
+  uint32_t input_count = 0, output_count = 0, variable_count = 0;
   uint32_t arena_bytes = 0, variable_bytes = 0;
-  uint32_t arena_lower_bound = 0;  // largest set of bytes alive at once
+  uint32_t arena_lower_bound = 0;  // largest sum of bytes alive at one step; arena_bytes adds the readable tail behind the last row
   kernels::Storage storage = kernels::Storage::kS8;
 };
 
@@ -60,6 +80,16 @@ struct RunMemory {
   const uint8_t* weights = nullptr;
   uint8_t* variables = nullptr;
   uint8_t* const* external = nullptr;  // inputs, then outputs
+
+  uint8_t* at(const BoundTensor& t) const {
+    switch (static_cast<Region>(t.region)) {
+      case Region::kNone: return nullptr;
+      case Region::kArena: return arena + t.offset;
+      case Region::kWeights: return const_cast<uint8_t*>(weights) + t.offset;
+      case Region::kVariables: return variables + t.offset;
+      default: return external[t.region - static_cast<uint32_t>(Region::kExternal)] + t.offset;
+    }
+  }
 };
 
 // What an exec entry's run() sees.
@@ -70,7 +100,7 @@ class RunContext {
   // Operand i of the step (inputs, then outputs), or null if it is missing.
   uint8_t* operand(const BoundStep& s, uint32_t i) const {
     const uint32_t t = plan_.operands[s.operands + i];
-    return t == 0xffffffffu ? nullptr : address(plan_.tensors[t]);
+    return t == 0xffffffffu ? nullptr : memory_.at(plan_.tensors[t]);
   }
   template <class T> const T* in(const BoundStep& s, uint32_t i) const { return reinterpret_cast<const T*>(operand(s, i)); }
   template <class T> T* out(const BoundStep& s, uint32_t i) const { return reinterpret_cast<T*>(operand(s, s.n_in + i)); }
@@ -89,15 +119,6 @@ class RunContext {
   }
 
  private:
-  uint8_t* address(const BoundTensor& t) const {
-    switch (static_cast<Region>(t.region)) {
-      case Region::kNone: return nullptr;
-      case Region::kArena: return memory_.arena + t.offset;
-      case Region::kWeights: return const_cast<uint8_t*>(memory_.weights) + t.offset;
-      case Region::kVariables: return memory_.variables + t.offset;
-      default: return memory_.external[t.region - static_cast<uint32_t>(Region::kExternal)] + t.offset;
-    }
-  }
   const BoundPlan& plan_;
   const RunMemory& memory_;
   const Parallel& parallel_;

@@ -86,11 +86,10 @@ Status check_header(Bytes plan) {
       check_table(h, 2, h.tensor_count, h.tensor_bytes, sizeof(ProgramTensor), h.tensor_at),
       check_table(h, 3, h.step_count, h.step_bytes, sizeof(ProgramStep), h.step_at),
       check_table(h, 4, h.operand_count, sizeof(uint32_t), sizeof(uint32_t), h.operand_at),
-      check_table(h, 5, h.attr_total, 4, 4, h.attr_at),  // attr_total counts bytes: checked exactly below
       check_table(h, 6, h.segment_count, sizeof(uint32_t), sizeof(uint32_t), h.segment_at),
   };
-  for (uint32_t i = 0; i < 6; ++i)
-    if (i != 4 && !tables[i].ok()) return tables[i];
+  for (const Status& s : tables)
+    if (!s.ok()) return s;
   if (h.attr_at % 4 != 0 || static_cast<uint64_t>(h.attr_at) + h.attr_total > h.bytes) return corrupt(5, h.attr_total, h.attr_at);
   if (h.tensor_count > kMaxTensors) return corrupt(2, kMaxTensors, h.tensor_count);
   // Symbols and ports are arrays that bind() makes: no more of them than records that were really there.

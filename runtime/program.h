@@ -101,8 +101,9 @@ class Program {
   const ProgramTensor& tensor(uint32_t i) const { return *reinterpret_cast<const ProgramTensor*>(base() + header_->tensor_at + i * header_->tensor_bytes); }
   const ProgramStep& step(uint32_t i) const { return *reinterpret_cast<const ProgramStep*>(base() + header_->step_at + i * header_->step_bytes); }
   const ProgramDim& dim(uint32_t i) const { return *reinterpret_cast<const ProgramDim*>(base() + header_->dim_at + i * header_->dim_bytes); }
+  const uint32_t* operands() const { return reinterpret_cast<const uint32_t*>(base() + header_->operand_at); }
   // Tensor index of operand i of a step: inputs first, then outputs.
-  uint32_t operand(const ProgramStep& s, uint32_t i) const { return reinterpret_cast<const uint32_t*>(base() + header_->operand_at)[s.operands + i]; }
+  uint32_t operand(const ProgramStep& s, uint32_t i) const { return operands()[s.operands + i]; }
   uint32_t input(const ProgramStep& s, uint32_t i) const { return i < s.n_in ? operand(s, i) : kNoTensor; }
   uint32_t output(const ProgramStep& s, uint32_t i) const { return operand(s, s.n_in + i); }
   // Steps [segment_end(i - 1), segment_end(i)) bind at once.

@@ -4,6 +4,12 @@
 // (firmware plans are bound offline), so it may use double; it must not depend on the machine except through `isa` and `threads`, so that
 // any host can prepare for any target. run must not allocate, fail, or look at shapes: all it needs is in its Params struct.
 //
+// Plans come from files, so prepare trusts nothing but what program_open() checked (operand counts, indices, list counts in attributes, plain
+// constants as large as their dims): it must refuse (kCorrupt) ranks, dtypes, layouts, attributes (strides and kernels of 0, axes out of range, pads
+// that overflow) and shapes that do not fit together, packed constants that are too short and an output shape other than the op's, so that run
+// stays inside its operands whatever the file says. run must accept an output at the very address of input 0 if prepare set alias_input0.
+// Constants lie in memory as in the file: s8 whatever the storage.
+//
 // Program-level operands (what lowering emits; * = may be missing):
 //   Conv2d, FullyConnected, float:  x, w (kGemmF32 or kDwConvF32), bias* (kPadded16), residual*
 //   Conv2d, FullyConnected, s8:     x, w (kGemmS8 or kDwConvS8), bias for storage s8 (s32, kPadded16), bias for storage u8 (s32, kPadded16),
