@@ -1,0 +1,31 @@
+// The machine: which instruction sets it has, how many threads it is good for.
+//
+// Who calls it: whoever makes sessions. Thread-safe. The only place that looks at the CPU and at LATHE_ISA.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "kernels/isa.h"
+
+namespace lathe {
+
+// What this CPU and operating system can run, whatever LATHE_ISA says.
+kernels::IsaSet detected_isa();
+
+// A level by its name (kernels/isa.h). Error: an unknown name; the message lists them all.
+Result<kernels::IsaSet> parse_isa(std::string_view name);
+
+// detected_isa() capped by environment variable LATHE_ISA, if it is set. Errors: an unknown name, or a level of another architecture.
+Result<kernels::IsaSet> machine_isa();
+// The same with the cap given ("" is none), as `--isa` does it.
+Result<kernels::IsaSet> capped_isa(std::string_view level);
+
+// The highest level that `isa` covers, as reports name it.
+const char* isa_text(kernels::IsaSet isa);
+
+// CPUs that this process may use: its affinity mask, and its control group's quota rounded up. At least 1.
+uint32_t usable_cpus();
+
+}  // namespace lathe
