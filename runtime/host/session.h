@@ -22,6 +22,7 @@ struct LoadedProgram {
   Program program;
   std::vector<std::string> input_names, output_names;
   std::vector<std::string> step_names, step_ops;  // may be empty (stripped file)
+  std::vector<std::string> symbol_names;          // may be empty
 };
 
 struct SessionOptions {

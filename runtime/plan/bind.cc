@@ -20,9 +20,8 @@ class Binder {
   Binder(const Program& program, const BindOptions& options, const PlanMemory& memory, Binding* out)
       : p_(program), o_(options), memory_(memory), out_(*out), plan_(out->plan) {}
 
-  Status run(const Shape* inputs) {
-    Status s = evaluate_dims(p_, inputs, memory_, &out_.dims);
-    if (s.ok()) s = reserve();
+  Status run() {
+    Status s = reserve();
     if (!s.ok()) return s;
     find_uses();
     if (!(s = place_fixed()).ok()) return s;
@@ -243,9 +242,10 @@ class Binder {
 
 }  // namespace
 
-Status bind(const Program& program, const Shape* inputs, const BindOptions& options, const PlanMemory& memory, Binding* out) {
+Status bind(const Program& program, const BoundDims& dims, const BindOptions& options, const PlanMemory& memory, Binding* out) {
   *out = {};
-  return Binder(program, options, memory, out).run(inputs);
+  out->dims = dims;
+  return Binder(program, options, memory, out).run();
 }
 
 }  // namespace lathe

@@ -40,8 +40,8 @@ struct Binding {
   uint32_t params_bytes = 0, operand_count = 0;
 };
 
-// Requires: `inputs` has one shape per input port. Everything in `out` lives in `memory`. Errors: those of evaluate_dims(); those of prepare() and
-// kUnsupported (an op without an entry in the table), where: the step; kOutOfMemory (needed: bytes).
-Status bind(const Program& program, const Shape* inputs, const BindOptions& options, const PlanMemory& memory, Binding* out);
+// `dims`: from evaluate_dims() on `program`. Everything in `out` lives in `memory`. Errors: those of prepare() and kUnsupported (an op without an
+// entry in the table), where: the step; kUnsupported (several segments, or weights over 4 GiB), kOutOfMemory (needed: bytes).
+Status bind(const Program& program, const BoundDims& dims, const BindOptions& options, const PlanMemory& memory, Binding* out);
 
 }  // namespace lathe

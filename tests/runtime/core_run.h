@@ -29,7 +29,9 @@ class CoreRun {
  public:
   Status bind(const Program& program, const std::vector<Shape>& inputs, const BindOptions& options) {
     options_ = options;
-    const Status s = lathe::bind(program, inputs.data(), options, heap_.memory(), &binding);
+    BoundDims dims;
+    Status s = evaluate_dims(program, inputs.data(), heap_.memory(), &dims);
+    if (s.ok()) s = lathe::bind(program, dims, options, heap_.memory(), &binding);
     if (!s.ok()) return s;
     arena_.reset(new (std::align_val_t{64}) uint8_t[binding.plan.arena_bytes + 1]);
     variables_.reset(new (std::align_val_t{64}) uint8_t[binding.plan.variable_bytes + 1]);

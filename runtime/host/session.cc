@@ -1,0 +1,231 @@
+#include "runtime/host/session.h"
+
+#include <algorithm>
+#include <cstring>
+#include <list>
+#include <new>
+
+#include "runtime/executor.h"
+#include "runtime/host/team.h"
+#include "runtime/plan/bind.h"
+
+namespace lathe {
+namespace {
+
+constexpr size_t kPlanCache = 32;
+
+// 64-byte aligned heap memory.
+class Block {
+ public:
+  explicit Block(uint64_t bytes) : data_(static_cast<uint8_t*>(::operator new(bytes == 0 ? 1 : bytes, std::align_val_t{64}, std::nothrow))) {}
+  Block(Block&& other) noexcept : data_(std::exchange(other.data_, nullptr)) {}
+  Block& operator=(Block&& other) noexcept {
+    std::swap(data_, other.data_);
+    return *this;
+  }
+  ~Block() { ::operator delete(data_, std::align_val_t{64}); }
+  uint8_t* data() const { return data_; }
+
+ private:
+  uint8_t* data_;
+};
+
+// What bind() takes for one plan.
+class PlanBlocks {
+ public:
+  PlanMemory memory() { return {&take, this}; }
+
+ private:
+  static void* take(void* self, uint64_t bytes) {
+    auto& blocks = static_cast<PlanBlocks*>(self)->blocks_;
+    blocks.emplace_back(bytes);
+    return blocks.back().data();
+  }
+  std::vector<Block> blocks_;
+};
+
+struct CachedPlan {
+  std::vector<Shape> inputs;
+  PlanBlocks blocks;
+  Binding binding;
+};
+
+// Name of port i, or its number where the file has no names.
+std::string port_name(const std::vector<std::string>& names, uint32_t i) { return "'" + (i < names.size() ? names[i] : std::to_string(i)) + "'"; }
+
+class Session final : public HostSession {
+ public:
+  Session(std::shared_ptr<const LoadedProgram> loaded, const SessionOptions& options)
+      : loaded_(std::move(loaded)), options_(options), team_(options.threads), parallel_(team_.parallel()) {
+    const ProgramHeader& h = program().header();
+    input_tensors_.resize(h.input_count);
+    output_tensors_.resize(h.output_count);
+    for (uint32_t t = 0; t < program().tensor_count(); ++t) {
+      const ProgramTensor& x = program().tensor(t);
+      if (x.kind == TensorKind::kInput) input_tensors_[x.port] = t;
+      if (x.kind == TensorKind::kOutput) output_tensors_[x.port] = t;
+    }
+    external_.assign(h.input_count + h.output_count, nullptr);
+    memory_.weights = program().weights().data;
+    memory_.external = external_.data();
+  }
+
+  Result<void> bind(std::span<const Shape> inputs) override {
+    if (inputs.size() != input_tensors_.size())
+      return fail(Code::kInvalidArgument, "model has " + std::to_string(input_tensors_.size()) + " inputs, got shapes for " + std::to_string(inputs.size()));
+    const auto found = std::find_if(plans_.begin(), plans_.end(), [&](const CachedPlan& p) { return std::equal(p.inputs.begin(), p.inputs.end(), inputs.begin(), inputs.end()); });
+    if (found != plans_.end()) {
+      plans_.splice(plans_.begin(), plans_, found);
+    } else {
+      std::list<CachedPlan> fresh(1);
+      LATHE_CHECK_OK(make_plan(inputs, &fresh.front()));
+      LATHE_CHECK_OK(reserve_arena(fresh.front().binding.plan.arena_bytes));
+      plans_.splice(plans_.begin(), fresh);
+      if (plans_.size() > kPlanCache) plans_.pop_back();
+    }
+    return use(plans_.front());
+  }
+
+  const BoundPlan& plan() const override { return current_->binding.plan; }
+  const Shape& tensor_shape(uint32_t tensor) const override { return current_->binding.dims.shapes[tensor]; }
+  const Shape& output_shape(uint32_t output) const override { return tensor_shape(output_tensors_[output]); }
+
+  std::string kernel_names(uint32_t step) const override {
+    const Binding& b = current_->binding;
+    std::string names;
+    for (uint32_t k = b.kernel_first[step]; k < b.kernel_first[step + 1]; ++k) names += (names.empty() ? "" : " ") + std::string(b.kernels[k]->name);
+    return names;
+  }
+
+  uint64_t step_macs(uint32_t step) const override {
+    const uint32_t dim = program().step(step).macs_dim;
+    const int64_t macs = dim == kNoTensor ? 0 : current_->binding.dims.values[dim];
+    return macs < 0 ? 0 : static_cast<uint64_t>(macs);
+  }
+
+  Result<void> run(std::span<const void* const> inputs, std::span<void* const> outputs) override {
+    if (current_ == nullptr) return fail(Code::kInvalidArgument, "session has no shapes yet: call bind() before run()");
+    if (inputs.size() != input_tensors_.size() || outputs.size() != output_tensors_.size()) {
+      return fail(Code::kInvalidArgument, "model has " + std::to_string(input_tensors_.size()) + " inputs and " + std::to_string(output_tensors_.size()) +
+                                              " outputs, got " + std::to_string(inputs.size()) + " and " + std::to_string(outputs.size()));
+    }
+    const BoundPlan& plan = current_->binding.plan;
+    for (size_t i = 0; i < external_.size(); ++i) {
+      const bool input = i < inputs.size();
+      const void* p = input ? inputs[i] : outputs[i - inputs.size()];
+      if (p == nullptr && plan.ports[i].bytes != 0)
+        return fail(Code::kInvalidArgument, input ? "input " + port_name(loaded_->input_names, static_cast<uint32_t>(i)) + " is null"
+                                                  : "output " + port_name(loaded_->output_names, static_cast<uint32_t>(i - inputs.size())) + " is null");
+      external_[i] = static_cast<uint8_t*>(const_cast<void*>(p));
+    }
+    load_inputs(plan, memory_, inputs.data());
+    run_steps(plan, full_exec_table(), memory_, parallel_, has_hook_ ? &hook_ : nullptr, 0, plan.step_count);
+    store_outputs(plan, memory_, outputs.data());
+    return {};
+  }
+
+  void set_hook(const StepHook& hook) override {
+    hook_ = hook;
+    has_hook_ = hook.before != nullptr || hook.after != nullptr;
+  }
+  const uint8_t* tensor_data(uint32_t tensor) const override { return memory_.at(current_->binding.plan.tensors[tensor]); }
+  void reset() override {
+    if (current_ != nullptr) reset_variables(current_->binding.plan, memory_);
+  }
+  uint64_t arena_bytes() const override { return current_ == nullptr ? 0 : current_->binding.plan.arena_bytes; }
+  uint64_t variable_bytes() const override { return current_ == nullptr ? 0 : current_->binding.plan.variable_bytes; }
+
+ private:
+  const Program& program() const { return loaded_->program; }
+
+  Result<void> make_plan(std::span<const Shape> inputs, CachedPlan* plan) {
+    plan->inputs.assign(inputs.begin(), inputs.end());
+    const PlanMemory memory = plan->blocks.memory();
+    BoundDims dims;
+    Status s = evaluate_dims(program(), inputs.data(), memory, &dims);
+    if (!s.ok()) return fail(s.code, shape_error(s, inputs));
+    BindOptions options;
+    options.isa = options_.isa;
+    options.storage = storage_for(options_.isa);
+    options.threads = parallel_.threads;
+    options.table = full_exec_table();
+    options.index = &exec_index;
+    s = lathe::bind(program(), dims, options, memory, &plan->binding);
+    if (!s.ok()) return fail(s.code, step_error(s));
+    return {};
+  }
+
+  // The arena only grows: plans take turns in it.
+  Result<void> reserve_arena(uint64_t bytes) {
+    if (bytes <= arena_size_) return {};
+    Block arena(bytes);
+    if (arena.data() == nullptr) return fail(Code::kOutOfMemory, "no memory for an arena of " + std::to_string(bytes) + " bytes");
+    arena_ = std::move(arena);
+    arena_size_ = bytes;
+    memory_.arena = arena_.data();
+    return {};
+  }
+
+  // Variables keep their values from plan to plan, unless the new shapes give them another size.
+  Result<void> use(const CachedPlan& plan) {
+    const BoundPlan& p = plan.binding.plan;
+    const bool same = std::equal(variables_.begin(), variables_.end(), p.variables, p.variables + p.variable_count,
+                                 [](const BoundVariable& a, const BoundVariable& b) { return a.offset == b.offset && a.bytes == b.bytes; });
+    if (current_ == nullptr || !same) {
+      Block block(p.variable_bytes);
+      if (block.data() == nullptr) return fail(Code::kOutOfMemory, "no memory for variables of " + std::to_string(p.variable_bytes) + " bytes");
+      variable_block_ = std::move(block);
+      memory_.variables = variable_block_.data();
+      variables_.assign(p.variables, p.variables + p.variable_count);
+      reset_variables(p, memory_);
+    }
+    current_ = &plan;
+    return {};
+  }
+
+  std::string shape_error(const Status& s, std::span<const Shape> inputs) const {
+    if (s.code != Code::kInvalidArgument) return "shapes cannot be computed: " + describe(s);
+    const uint32_t port = s.where / kMaxRank, axis = s.where % kMaxRank;
+    const ProgramTensor& t = program().tensor(input_tensors_[port]);
+    const std::string name = "input " + port_name(loaded_->input_names, port);
+    if (inputs[port].rank != t.rank) return name + " needs " + std::to_string(t.rank) + " dims, got " + std::to_string(inputs[port].rank);
+    const ProgramDim& d = program().dim(t.dims[axis]);
+    const auto got = std::to_string(static_cast<int32_t>(s.got));
+    if (inputs[port].dims[axis] < 0) return name + ": axis " + std::to_string(axis) + " is negative: " + got;
+    std::string text = name + ": axis " + std::to_string(axis) + " must be " + std::to_string(s.needed) + ", got " + got;
+    if (d.op == DimOp::kSymbol) text += " (it is the same dimension as another axis)";
+    return text;
+  }
+
+  std::string step_error(const Status& s) const {
+    std::string text = "step " + std::to_string(s.where);
+    if (s.where < loaded_->step_names.size()) text += " '" + loaded_->step_names[s.where] + "'";
+    if (s.where < program().step_count())
+      if (const char* op = op_name(static_cast<Op>(program().step(s.where).op)); op != nullptr) text += std::string(" (") + op + ")";
+    return text + ": " + describe(s);
+  }
+
+  std::shared_ptr<const LoadedProgram> loaded_;
+  SessionOptions options_;
+  Team team_;
+  Parallel parallel_;
+  std::vector<uint32_t> input_tensors_, output_tensors_;  // by port
+  std::list<CachedPlan> plans_;                           // most recently used first
+  const CachedPlan* current_ = nullptr;
+  std::vector<BoundVariable> variables_;  // as the variables region is laid out now
+  Block arena_{0}, variable_block_{0};
+  uint64_t arena_size_ = 0;
+  std::vector<uint8_t*> external_;
+  RunMemory memory_;
+  StepHook hook_;
+  bool has_hook_ = false;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<HostSession>> HostSession::create(std::shared_ptr<const LoadedProgram> program, const SessionOptions& options) {
+  if (program == nullptr) return fail(Code::kInvalidArgument, "no program");
+  return std::make_unique<Session>(std::move(program), options);
+}
+
+}  // namespace lathe
