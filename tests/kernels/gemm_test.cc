@@ -257,7 +257,7 @@ TEST_CASE("a float GEMM result does not depend on m, n or the row's place") {
     one.m = 1;
     for (uint32_t r = 0; r < c.m; ++r) {
       for (uint32_t ch = 0; ch < c.n; ch += 16) {
-        one.n = std::min(16u, c.n - ch);
+        one.n = std::min<uint32_t>(16, c.n - ch);
         one.a = p.args.a + r * p.args.a_stride;
         one.w = p.args.w + ch * c.segs * c.seg_k;
         one.bias = p.args.bias + ch;
