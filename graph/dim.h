@@ -1,9 +1,11 @@
 // Symbolic dimensions: interned integer expressions over named symbols.
 //
-// A DimTable owns the expressions of one model (its graphs share it); a Dim is a small handle into it. Building an expression brings it
-// to a canonical form (constants folded, sums and products flattened, like terms merged, exact floor divisions cancelled:
-// floordiv(N*1024, 1024) is N), so equal handles mean equal expressions; unequal handles mean "not known to be equal", which becomes a check at
-// bind. Arithmetic is on int64 and saturates to an invalid Dim on overflow. Not thread-safe.
+// A DimTable owns the expressions of one model (its graphs share it); a Dim is a small handle into it. Symbols are sizes: at least 1.
+// Building an expression brings it to a canonical form: a polynomial with integer coefficients over atoms (symbols, floordiv, min,
+// max), terms in a fixed order, whatever a floor division can give back taken out of it (floordiv(N*1024+5, 1024) is N), nested divisions
+// merged, operands of min and max that can never win dropped. Equal handles mean equal expressions; unequal handles mean "not known to be
+// equal", which becomes a check at bind. An expression whose coefficients leave int64, or that grows past kMaxDimSize nodes, is an
+// invalid Dim, and so is everything made from one. Not thread-safe.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -23,6 +25,9 @@ struct Dim {
   bool operator==(const Dim&) const = default;
 };
 
+// Largest expression, as a tree of nodes. It bounds recursion and text, also for hostile models.
+inline constexpr uint32_t kMaxDimSize = 1024;
+
 // One node: op with operands. a and b are kConst's value, kSymbol's number, or ids of earlier nodes.
 struct DimNode {
   DimOp op;
@@ -39,7 +44,7 @@ class DimTable {
   Dim add(Dim a, Dim b);
   Dim sub(Dim a, Dim b);
   Dim mul(Dim a, Dim b);
-  Dim floordiv(Dim a, Dim b);  // b != 0; rounds toward minus infinity
+  Dim floordiv(Dim a, Dim b);  // rounds toward minus infinity; invalid if b is 0
   Dim ceildiv(Dim a, Dim b);
   Dim min(Dim a, Dim b);
   Dim max(Dim a, Dim b);
@@ -47,21 +52,47 @@ class DimTable {
   const DimNode& node(Dim d) const { return nodes_[d.id]; }
   std::optional<int64_t> value(Dim d) const;  // if it is a constant
   bool is(Dim d, int64_t v) const { return value(d) == v; }
+  // Bounds that hold for every value of the symbols; nullopt: none is known.
+  std::optional<int64_t> lower_bound(Dim d);
+  std::optional<int64_t> upper_bound(Dim d);
+  // Whether a and b differ for every value of the symbols.
+  bool never_equal(Dim a, Dim b);
   size_t symbol_count() const { return symbols_.size(); }
   const std::string& symbol_name(size_t number) const { return symbols_[number]; }
 
   // The expression with symbols replaced; `values[i]` is for symbol i, nullopt keeps it.
   Dim substitute(Dim d, const std::vector<std::optional<int64_t>>& values);
-  // Its value, or an error that names the missing symbol, the overflow or the division by zero.
+  // Its value, or an error that names the missing symbol, a symbol below 1, the overflow or the division by zero.
   Result<int64_t> evaluate(Dim d, const std::vector<std::optional<int64_t>>& values) const;
 
-  // Text: 16, N, (N*4+1), floordiv(H+1,2), min(a,b). parse accepts what text gives.
+  // Text: 16, N, N*4+1, floordiv(H+1,2), min(A,B); symbols that are not identifiers are in double quotes. parse accepts what text gives,
+  // parentheses, and ceildiv.
   std::string text(Dim d) const;
   Result<Dim> parse(std::string_view text);
 
  private:
+  // coefficient of each monomial; a monomial is a sorted list of atoms, the empty one is the constant term.
+  using Monomial = std::vector<Dim>;
+  using Poly = std::vector<std::pair<Monomial, int64_t>>;  // highest term first, no zero coefficients
+
   Dim intern(DimNode node);
+  int compare(Dim a, Dim b) const;  // structural order: the same in every table
+  int compare(const Monomial& a, const Monomial& b) const;
+  bool append(Poly& p, Dim d, int64_t factor) const;  // p += d * factor, unsorted; false: overflow
+  std::optional<Poly> normalize(Poly terms) const;
+  std::optional<Poly> poly(Dim d) const;
+  std::optional<Poly> product(const Poly& a, const Poly& b) const;
+  std::optional<Poly> exact_quotient(Poly a, const Poly& b) const;
+  Dim build(const Poly& p);
+  Dim build(const std::optional<Poly>& p) { return p ? build(*p) : Dim{}; }
+  Dim floordiv_constant(const Poly& a, int64_t b);
+  Dim extremum(DimOp op, Dim a, Dim b);
+  bool collect(DimOp op, Dim d, std::vector<Dim>& out) const;
+  std::optional<int64_t> bound(Dim d, bool lower) const;
+  std::optional<int64_t> term_bound(const Monomial& m, int64_t factor, bool lower) const;
+
   std::vector<DimNode> nodes_;
+  std::vector<uint32_t> sizes_;  // nodes of each expression, as a tree
   std::map<DimNode, uint32_t> index_;
   std::vector<std::string> symbols_;
 };

@@ -1,6 +1,6 @@
 // The intermediate representation: values and nodes of one network, named by integer ids.
 //
-// Ids stay valid until compact(); erased nodes and values are tombstones. `order()` is a topological order. Passes edit through
+// Ids stay valid for ever; erased nodes and values are tombstones. `order()` is a topological order. Passes edit through
 // graph/rewriter.h only. A Graph is copyable (constants are shared, not copied). Not thread-safe.
 //
 // Convolution-like ops are NHWC with OHWI weights (runtime/attrs.h). A quantized value has an integer dtype and `quant`.
@@ -33,7 +33,7 @@ Attrs default_attrs(Op op);
 
 struct TensorType {
   DType dtype = DType::kF32;
-  std::vector<Dim> dims;
+  std::vector<Dim> dims = {};
   bool operator==(const TensorType&) const = default;
 };
 
@@ -63,13 +63,13 @@ enum class ValueKind : uint8_t { kInput, kConstant, kVariable, kTemporary };
 
 struct Value {
   ValueKind kind = ValueKind::kTemporary;
-  TensorType type;
-  std::optional<Quant> quant;
+  TensorType type = {};
+  std::optional<Quant> quant = {};
   NodeId producer = kNoId;   // temporaries only
-  Constant constant;         // constants; a variable's initial value
+  Constant constant = {};    // constants; a variable's initial value
   // Contents of an integer tensor of up to 64 elements, where they are known as expressions (shape subgraphs).
-  std::optional<std::vector<Dim>> contents;
-  std::string name;          // unique in the graph
+  std::optional<std::vector<Dim>> contents = {};
+  std::string name = {};     // unique in the graph
   bool dead = false;
 };
 
@@ -77,11 +77,11 @@ class Graph;
 
 struct Node {
   Op op = Op::kReshape;
-  Attrs attrs;
-  std::vector<ValueId> inputs;   // kNoId where an optional operand is missing
-  std::vector<ValueId> outputs;
-  std::vector<std::shared_ptr<const Graph>> regions;  // If and Loop; captures are explicit inputs
-  std::string name;              // unique in the graph; the importer's own node name where it has one
+  Attrs attrs = {};
+  std::vector<ValueId> inputs = {};  // kNoId where an optional operand is missing
+  std::vector<ValueId> outputs = {};
+  std::vector<std::shared_ptr<const Graph>> regions = {};  // If and Loop; captures are explicit inputs
+  std::string name = {};             // unique in the graph; the importer's own node name where it has one
   bool dead = false;
 };
 
@@ -92,11 +92,13 @@ class Graph {
   DimTable& dims() const { return *dims_; }
   const std::shared_ptr<DimTable>& dim_table() const { return dims_; }
 
-  // Builders. Names must be new (fresh_name makes one); types of temporaries come from infer: add_node fails if it does.
+  // Builders. Names must be new (fresh_name makes one; verify() finds the others); types of temporaries come from infer: add_node fails if it
+  // does. Contents of small integer constants are read from their bytes.
   ValueId add_input(std::string name, TensorType type);
   ValueId add_constant(std::string name, TensorType type, Constant bytes, std::optional<Quant> quant = {});
   ValueId add_variable(std::string name, TensorType type, Constant initial);
-  // Appends a node to the order; output values are made with inferred types, named `name` or `name:i`. Errors name the node.
+  // Appends a node to the order; output values are made with inferred types, named `name` or `name:i`. A quantized op (integer operands with
+  // parameters) gives a quantized result: `output_quants` has its parameters, unless the op's rule fixes them. Errors name the node.
   Result<NodeId> add_node(Op op, Attrs attrs, std::vector<ValueId> inputs, std::string name,
                           std::vector<std::string> output_names = {}, std::vector<std::optional<Quant>> output_quants = {});
   void add_output(ValueId v) { outputs_.push_back(v); }
@@ -122,6 +124,11 @@ class Graph {
 
  private:
   friend class Rewriter;
+  ValueId add_value(Value v);
+  // Makes a node and its results without putting it in the order.
+  Result<NodeId> make_node(Node node, std::vector<std::string> output_names, std::span<const std::optional<Quant>> output_quants);
+  std::string fresh_value_name(std::string stem) const;
+
   std::shared_ptr<DimTable> dims_;
   std::vector<Value> values_;
   std::vector<Node> nodes_;
@@ -134,6 +141,9 @@ class Graph {
 // Order, one producer, arity, inferred types equal stored types, quantization parameters valid, constants as large as their type says,
 // names unique, outputs exist, acyclic. The error names the node or value.
 Result<void> verify(const Graph& graph);
+
+// A type as the text form writes it: f32[N,3,32,32].
+std::string print_type(const DimTable& dims, const TensorType& type);
 
 // Text form: one line per input, constant (contents elided over 16 elements unless `full`), variable and node; parse reads a `full` text
 // back to an equal graph.

@@ -20,7 +20,11 @@ struct OperandView {
 
 struct Inferred {
   TensorType type;
-  std::optional<std::vector<Dim>> contents;
+  std::optional<std::vector<Dim>> contents = {};
+  // The result is an integer tensor that stands for real numbers: it must have quantization parameters, per tensor.
+  bool quantized = false;
+  // infer_node sets these: what was asked for, else what a kSameAs or kFixed rule gives.
+  std::optional<Quant> quant = {};
 };
 
 struct InferInput {
@@ -34,7 +38,7 @@ enum class QuantRole : uint8_t {
   kActivation,  // affine s8, its own observed range
   kWeight,      // symmetric s8, per channel along `axis`
   kBias,        // s32 at s_x * s_w[c]
-  kSameAs,      // the parameters of input `index` (results), or of the result (operands: index -1)
+  kSameAs,      // results: exactly the parameters of input `index`; operands (index -1): best the result's, others are regridded
   kFixed,       // `fixed`
   kFloatOnly,   // stays float
   kInteger,     // not a real number (indices, shapes): left alone
@@ -47,31 +51,48 @@ struct QuantRule {
 };
 
 inline constexpr size_t kMaxRules = 8;
+inline constexpr uint8_t kAnyInputs = 255;
 
 struct OpDef {
   Op op;
-  uint8_t min_inputs, max_inputs;  // 255: any number
+  uint8_t min_inputs, max_inputs;  // max: at most kMaxRules, or kAnyInputs; operands past min may be missing
   uint8_t outputs;
-  // Result types; also the contents of small integer results. Errors: lower case, both numbers, no node name (the caller adds it).
+  // Result types; also the contents of small integer results. A real-valued op on quantized operands (integer dtype with parameters) gives a
+  // quantized result. Dims that are equal for some values of the symbols are taken as equal; prepare checks them again. Errors: lower case, both numbers, no node name (the caller adds it).
   Result<std::vector<Inferred>> (*infer)(const InferInput&);
-  // Per operand (the last one repeats for variadic ops) and per result.
-  QuantRule quant_in[kMaxRules];
-  QuantRule quant_out[1];
+  // Per operand (variadic ops: the first one's rule is everyone's; see quant_rule) and for the results.
+  QuantRule quant_in[kMaxRules] = {};
+  QuantRule quant_out = {};
   // Whether an s8 form of this op exists in the executor. `as_table`: a one-input function that becomes a table of 256 entries.
   bool has_s8 = false;
   bool as_table = false;
-  // Elementwise in its first operand's shape: a Transpose may move through it (attributes with axes are mapped by `permute`).
+  // A Transpose of every operand may move to the result: op(transpose(x, perm)) == transpose(op'(x), out_perm), where `permute` turns
+  // op's attributes into those of op' and returns out_perm. Null `permute`: no axes in the attributes, and out_perm is perm. Operands of
+  // lower rank broadcast along the last axes, so they must be brought to full rank first.
   bool layout_free = false;
-  // Rewrites axis attributes for operands that were permuted by perm (new axis i was axis perm[i]); null: no axes.
-  void (*permute)(Attrs&, const Ints& perm) = nullptr;
+  Ints (*permute)(Attrs& attrs, const Ints& perm) = nullptr;
   // Multiply-accumulates (results in dims), null: 0. bytes read and written are those of its operands.
   Dim (*macs)(const InferInput&, std::span<const TensorType> out) = nullptr;
 };
 
+// The rule of operand `i`.
+inline const QuantRule& quant_rule(const OpDef& def, size_t i) { return def.quant_in[def.max_inputs == kAnyInputs ? 0 : i]; }
+
+// Requires: op_name(op) is not null.
 const OpDef& op_def(Op op);
 const OpDef* find_op(std::string_view name);  // by ops.def name; nullptr if there is none
 
-// Types of all results of `node` in `graph`; the error has no node name.
+// Types of all results of `node` in `graph`, with `quants` (by result, may be shorter) as the parameters asked for; the error has no node
+// name. Arity, attribute struct, operand ids and their types are checked first, so that infer functions can rely on them.
+Result<std::vector<Inferred>> infer_node(const Graph& graph, const Node& node, std::span<const std::optional<Quant>> quants);
+// The same with the parameters that the node's results have.
 Result<std::vector<Inferred>> infer_node(const Graph& graph, const Node& node);
+
+// A known element type, rank at most kMaxRank, valid dims, constant ones in [0, 2^31).
+Result<void> check_type(const DimTable& dims, const TensorType& type);
+
+// Whether `quant` can describe a value of this type: finite normal scales > 0, one or as many as axis is long, zero points and
+// [qmin, qmax] in the range of an integer type.
+Result<void> check_quant(const DimTable& dims, const TensorType& type, const Quant& quant);
 
 }  // namespace lathe

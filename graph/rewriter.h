@@ -1,6 +1,6 @@
-// The only way a pass edits a graph. Edits keep ids stable and are visible at once; order() of a graph that is being
-// iterated must be copied first (Rewriter::nodes()). Types of results are inferred on every change; a failed inference aborts the edit and is
-// reported by ok().
+// The only way a pass edits a graph. Edits keep ids stable and are visible at once; order() of a graph that is being iterated must be
+// copied first (Rewriter::nodes()). Types of results are inferred on every change, and again for all readers of a changed type. The first
+// edit that fails (a failed inference, a broken order) is reported by ok(); every later edit does nothing.
 #pragma once
 #include <string>
 #include <vector>
@@ -19,18 +19,27 @@ class Rewriter {
   // Inserts a node directly before `before` (kNoId: at the end) and returns its first result.
   ValueId insert(NodeId before, Op op, Attrs attrs, std::vector<ValueId> inputs, std::string name, std::optional<Quant> quant = {});
   ValueId constant(std::string name, TensorType type, Constant bytes, std::optional<Quant> quant = {});
-  // Every reader of `from` (nodes and graph outputs) reads `to`. If `from` was a graph output its name moves to `to` when that is a temporary.
+  // Every reader of `from` (nodes and graph outputs) reads `to`, but for the node that makes `to`: so a value can be wrapped. If `from` was a
+  // graph output, `to` takes over its name, and must be a temporary that is no output itself; else the output stays as it is.
   void replace(ValueId from, ValueId to);
   void set_input(NodeId node, size_t index, ValueId value);  // appends missing operands up to index
+  void set_inputs(NodeId node, std::vector<ValueId> inputs);
   void set_attrs(NodeId node, Attrs attrs);
   void erase(NodeId node);  // its results must have no readers
-  // Removes nodes without readers (Assign stays) and unread constants; returns how many nodes went.
+  // Removes nodes whose results nobody reads (Assign stays) and unread constants; returns how many nodes went.
   int sweep();
-  // Re-infers types from `node` on, for readers of changed types.
   int edits() const { return edits_; }
   Result<void> ok() const;
 
  private:
+  bool fail_edit(Code code, std::string message);
+  void update(NodeId node, Node changed);         // stores `changed` if it infers
+  bool store_types(Node& node, const std::vector<struct Inferred>& types);
+  void propagate(std::vector<NodeId> changed);  // re-infers readers until nothing changes
+  bool defined_before(ValueId value, NodeId node) const;
+  void rename(ValueId value, std::string name);
+  void kill_value(ValueId value);
+
   Graph& graph_;
   int edits_ = 0;
   std::optional<Error> error_;

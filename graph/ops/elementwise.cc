@@ -1,0 +1,97 @@
+// Add, Sub, Mul, Div with broadcasting, and functions of one input. Integer Add, Sub, Mul and Div carry contents: shape arithmetic.
+#include "graph/ops/table.h"
+#include "graph/ops/typing.h"
+
+namespace lathe::ops {
+namespace {
+
+using DimFn = Dim (*)(DimTable& dims, Dim a, Dim b);
+
+Dim dim_add(DimTable& dims, Dim a, Dim b) { return dims.add(a, b); }
+Dim dim_sub(DimTable& dims, Dim a, Dim b) { return dims.sub(a, b); }
+Dim dim_mul(DimTable& dims, Dim a, Dim b) { return dims.mul(a, b); }
+// Integer division truncates toward zero, which is floordiv where both sides cannot be negative.
+Dim dim_div(DimTable& dims, Dim a, Dim b) {
+  const auto va = dims.value(a), vb = dims.value(b);
+  if (va && vb) return *vb == 0 || (*va == INT64_MIN && *vb == -1) ? Dim{} : dims.constant(*va / *vb);
+  if (dims.lower_bound(a).value_or(-1) < 0 || dims.lower_bound(b).value_or(0) < 1) return {};
+  return dims.floordiv(a, b);
+}
+
+// Contents of the result where both operands' are known and one has a single element or both have the same shape.
+std::optional<std::vector<Dim>> binary_contents(const InferInput& in, const std::vector<Dim>& out_dims, DimFn fn) {
+  const OperandView &a = in.in[0], &b = in.in[1];
+  const auto count = small_count(in.dims, out_dims);
+  if (!a.contents || !b.contents || !count) return std::nullopt;
+  const auto fits = [&](const OperandView& v) { return v.contents->size() == 1 || (v.type->dims == out_dims && v.contents->size() == *count); };
+  if (!fits(a) || !fits(b)) return std::nullopt;
+  std::vector<Dim> out(*count);
+  for (size_t i = 0; i < *count; ++i) {
+    out[i] = fn(in.dims, (*a.contents)[a.contents->size() == 1 ? 0 : i], (*b.contents)[b.contents->size() == 1 ? 0 : i]);
+    if (!out[i].valid()) return std::nullopt;
+  }
+  return out;
+}
+
+Types infer_binary(const InferInput& in, DimFn fn) {
+  const OperandView &a = in.in[0], &b = in.in[1];
+  if (!is_real(a) && !is_index(a.type->dtype)) return fail(Code::kInvalidArgument, std::string("input is ") + dtype_name(a.type->dtype) + ", must be real, s32 or s64");
+  LATHE_CHECK_OK(want_same_kind(a, b, "second input"));
+  LATHE_TRY(std::vector<Dim> out, broadcast(in.dims, a.type->dims, b.type->dims));
+  auto contents = is_real(a) ? std::nullopt : binary_contents(in, out, fn);
+  return result({a.type->dtype, std::move(out)}, is_quantized(a), std::move(contents));
+}
+
+Types infer_add(const InferInput& in) { return infer_binary(in, dim_add); }
+Types infer_sub(const InferInput& in) { return infer_binary(in, dim_sub); }
+Types infer_mul(const InferInput& in) { return infer_binary(in, dim_mul); }
+Types infer_div(const InferInput& in) { return infer_binary(in, dim_div); }
+
+Types infer_unary(const InferInput& in) {
+  LATHE_CHECK_OK(want_real(in.in[0], "input"));
+  return result(*in.in[0].type, is_quantized(in.in[0]));
+}
+
+Types infer_clamp(const InferInput& in) {
+  const auto& a = std::get<ClampAttrs>(in.attrs);
+  if (!(a.lo <= a.hi)) return fail(Code::kInvalidArgument, "clamp from " + std::to_string(a.lo) + " to " + std::to_string(a.hi) + " is empty");
+  return infer_unary(in);
+}
+
+constexpr OpDef binary(Op op, Types (*infer)(const InferInput&), bool has_s8) {
+  const QuantRole role = has_s8 ? QuantRole::kActivation : QuantRole::kFloatOnly;
+  return {.op = op, .min_inputs = 2, .max_inputs = 2, .outputs = 1, .infer = infer, .quant_in = {{role}, {role}}, .quant_out = {role}, .has_s8 = has_s8,
+          .layout_free = true};
+}
+
+constexpr OpDef unary(Op op, QuantRule out, bool as_table) {
+  return {.op = op, .min_inputs = 1, .max_inputs = 1, .outputs = 1, .infer = infer_unary, .quant_in = {{QuantRole::kActivation}}, .quant_out = out,
+          .has_s8 = true, .as_table = as_table, .layout_free = true};
+}
+
+constexpr QuantRule kOwnRange = {QuantRole::kActivation};
+// The range of the function fills the grid: (0, 1) and (-1, 1).
+constexpr QuantRule kUnitRange = {QuantRole::kFixed, -1, -1, {.scale = 1.0f / 256, .zero_point = -128}};
+constexpr QuantRule kSignedUnitRange = {QuantRole::kFixed, -1, -1, {.scale = 1.0f / 128, .zero_point = 0}};
+
+constexpr OpDef clamp() {
+  OpDef def = unary(Op::kClamp, kOwnRange, false);
+  def.infer = infer_clamp;
+  return def;
+}
+
+}  // namespace
+
+constinit const OpDef kAdd = binary(Op::kAdd, infer_add, true);
+constinit const OpDef kSub = binary(Op::kSub, infer_sub, true);
+constinit const OpDef kMul = binary(Op::kMul, infer_mul, true);
+constinit const OpDef kDiv = binary(Op::kDiv, infer_div, false);
+constinit const OpDef kClamp = clamp();
+constinit const OpDef kSigmoid = unary(Op::kSigmoid, kUnitRange, true);
+constinit const OpDef kTanh = unary(Op::kTanh, kSignedUnitRange, true);
+constinit const OpDef kExp = unary(Op::kExp, kOwnRange, true);
+constinit const OpDef kSqrt = unary(Op::kSqrt, kOwnRange, true);
+constinit const OpDef kLeakyRelu = unary(Op::kLeakyRelu, kOwnRange, false);
+constinit const OpDef kHardSwish = unary(Op::kHardSwish, kOwnRange, true);
+
+}  // namespace lathe::ops

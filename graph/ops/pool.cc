@@ -1,0 +1,53 @@
+// MaxPool2d, AvgPool2d: windows over x [n,h,w,c].
+#include "graph/ops/table.h"
+#include "graph/ops/typing.h"
+
+namespace lathe::ops {
+namespace {
+
+Types infer_pool(const InferInput& in) {
+  const auto& a = std::get<Pool2dAttrs>(in.attrs);
+  const OperandView& x = in.in[0];
+  LATHE_CHECK_OK(want_real(x, "input"));
+  LATHE_CHECK_OK(want_rank(x, 4, "input"));
+  const char* axis_names[] = {"height", "width"};
+  std::vector<Dim> out = x.type->dims;
+  for (size_t i = 0; i < 2; ++i) {
+    // A window inside the padding alone has no maximum and no average.
+    const int64_t extent = int64_t{a.dilation[i]} * (int64_t{a.kernel[i]} - 1) + 1;
+    if (a.pad[i] >= extent || a.pad[2 + i] >= extent)
+      return fail(Code::kInvalidArgument, std::string(axis_names[i]) + ": pads " + std::to_string(a.pad[i]) + " and " + std::to_string(a.pad[2 + i]) +
+                                              " must be smaller than the window of " + std::to_string(extent));
+    const Window window{.in = x.type->dims[1 + i], .kernel = a.kernel[i], .stride = a.stride[i], .dilation = a.dilation[i], .pad_before = a.pad[i],
+                        .pad_after = a.pad[2 + i], .ceil_mode = a.ceil_mode != 0};
+    LATHE_TRY(out[1 + i], window_extent(in.dims, window, axis_names[i]));
+  }
+  return result({x.type->dtype, std::move(out)}, is_quantized(x));
+}
+
+}  // namespace
+
+// A maximum is one of its inputs: the result keeps their parameters.
+constinit const OpDef kMaxPool2d = {
+    .op = Op::kMaxPool2d,
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .outputs = 1,
+    .infer = infer_pool,
+    .quant_in = {{QuantRole::kActivation}},
+    .quant_out = {QuantRole::kSameAs, -1, 0},
+    .has_s8 = true,
+};
+
+constinit const OpDef kAvgPool2d = {
+    .op = Op::kAvgPool2d,
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .outputs = 1,
+    .infer = infer_pool,
+    .quant_in = {{QuantRole::kActivation}},
+    .quant_out = {QuantRole::kActivation},
+    .has_s8 = true,
+};
+
+}  // namespace lathe::ops
