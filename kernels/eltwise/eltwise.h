@@ -4,6 +4,7 @@
 // overlap. They read and write exactly the elements named; no alignment is needed. 8-bit kernels exist per storage
 // (kernels/isa.h): zero points and clamps are those of the storage, that is shifted by 128 for u8. 8-bit results follow
 // lathe/arith.h and are equal bit for bit on every ISA; float results carry a tolerance (kernels/math/).
+// Constants stand apart from pointers, so that a plan can hold them for a target of another word size.
 #pragma once
 #include <stdint.h>
 
@@ -49,6 +50,12 @@ using BinaryF32Fn = void (*)(const BinaryF32Args&);
 // The same over 8-bit values: add_quantized, sub_quantized (m_a = s_a / s_y, m_b = s_b / s_y) or mul_quantized
 // (m_a = s_a s_b / s_y; m_b unused); kDiv does not exist. A constant operand lies in files as s8 whatever the plan's storage:
 // a_flip, b_flip = 0x80 says that its bytes must be read with the top bit turned to become the plan's storage, else 0.
+struct BinaryS8Constants {
+  uint32_t a_flip, b_flip;
+  int32_t a_zero, b_zero;
+  float m_a, m_b;
+  int32_t zero_point, lo, hi;
+};
 struct BinaryS8Args {
   const void* a;
   const void* b;
@@ -57,10 +64,7 @@ struct BinaryS8Args {
   uint32_t a_row, b_row, y_row;
   uint32_t a_step, b_step;
   BinaryOp op;
-  uint32_t a_flip, b_flip;
-  int32_t a_zero, b_zero;
-  float m_a, m_b;
-  int32_t zero_point, lo, hi;
+  BinaryS8Constants c;
 };
 using BinaryS8Fn = void (*)(const BinaryS8Args&);
 
@@ -75,36 +79,45 @@ struct Lut8Args {
 using Lut8Fn = void (*)(const Lut8Args&);
 
 // y[i] = R(float(x[i] - x_zero) * m, zero_point), with m = m_neg where x[i] < x_zero (leaky ReLU) and m_pos elsewhere.
-// Regrid: m_pos = m_neg = s_x / s_y. x_flip as in BinaryS8Args.
-struct RegridS8Args {
-  const void* x;
-  void* y;
-  uint32_t n;
+// Regrid: m_pos = m_neg = s_x / s_y. x_flip as in BinaryS8Constants.
+struct RegridConstants {
   uint32_t x_flip;
   int32_t x_zero;
   float m_pos, m_neg;
   int32_t zero_point, lo, hi;
 };
+struct RegridS8Args {
+  const void* x;
+  void* y;
+  uint32_t n;
+  RegridConstants c;
+};
 using RegridS8Fn = void (*)(const RegridS8Args&);
 
 // y[i] = R(x[i] / scale, zero_point): true division; NaN gives lo.
+struct QuantizeConstants {
+  float scale;
+  int32_t zero_point, lo, hi;
+};
 struct QuantizeF32Args {
   const float* x;
   void* y;
   uint32_t n;
-  float scale;
-  int32_t zero_point, lo, hi;
+  QuantizeConstants c;
 };
 using QuantizeF32Fn = void (*)(const QuantizeF32Args&);
 
-// y[i] = float(x[i] - zero_point) * scale. x_flip as in BinaryS8Args.
+// y[i] = float(x[i] - zero_point) * scale. x_flip as in BinaryS8Constants.
+struct DequantizeConstants {
+  uint32_t x_flip;
+  float scale;
+  int32_t zero_point;
+};
 struct DequantizeF32Args {
   const void* x;
   float* y;
   uint32_t n;
-  uint32_t x_flip;
-  float scale;
-  int32_t zero_point;
+  DequantizeConstants c;
 };
 using DequantizeF32Fn = void (*)(const DequantizeF32Args&);
 

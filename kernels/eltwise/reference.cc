@@ -35,11 +35,11 @@ float binary(BinaryOp op, float a, float b) {
 // An 8-bit value of storage T; `flip` turns the top bit of an operand that lies in the other storage.
 template <class T> int32_t value_of(T stored, uint32_t flip) { return static_cast<T>(static_cast<uint8_t>(stored) ^ flip); }
 
-template <class T> int32_t binary_8(const BinaryS8Args& g, int32_t a, int32_t b) {
-  switch (g.op) {
-    case BinaryOp::kAdd: return add_quantized(a, g.a_zero, g.m_a, b, g.b_zero, g.m_b, g.zero_point, g.lo, g.hi);
-    case BinaryOp::kSub: return sub_quantized(a, g.a_zero, g.m_a, b, g.b_zero, g.m_b, g.zero_point, g.lo, g.hi);
-    default: return mul_quantized(a, g.a_zero, b, g.b_zero, g.m_a, g.zero_point, g.lo, g.hi);
+int32_t binary_8(BinaryOp op, const BinaryS8Constants& c, int32_t a, int32_t b) {
+  switch (op) {
+    case BinaryOp::kAdd: return add_quantized(a, c.a_zero, c.m_a, b, c.b_zero, c.m_b, c.zero_point, c.lo, c.hi);
+    case BinaryOp::kSub: return sub_quantized(a, c.a_zero, c.m_a, b, c.b_zero, c.m_b, c.zero_point, c.lo, c.hi);
+    default: return mul_quantized(a, c.a_zero, b, c.b_zero, c.m_a, c.zero_point, c.lo, c.hi);
   }
 }
 
@@ -49,7 +49,7 @@ template <class T> void binary_rows_8(const BinaryS8Args& g) {
     const T* b = static_cast<const T*>(g.b) + r * g.b_row;
     T* y = static_cast<T*>(g.y) + r * g.y_row;
     for (uint32_t i = 0; i < g.n; ++i) {
-      y[i] = static_cast<T>(binary_8<T>(g, value_of(a[i * g.a_step], g.a_flip), value_of(b[i * g.b_step], g.b_flip)));
+      y[i] = static_cast<T>(binary_8(g.op, g.c, value_of(a[i * g.a_step], g.c.a_flip), value_of(b[i * g.b_step], g.c.b_flip)));
     }
   }
 }
@@ -58,19 +58,19 @@ template <class T> void regrid_8(const RegridS8Args& g) {
   const T* x = static_cast<const T*>(g.x);
   T* y = static_cast<T*>(g.y);
   for (uint32_t i = 0; i < g.n; ++i) {
-    const int32_t q = value_of(x[i], g.x_flip);
-    y[i] = static_cast<T>(regrid(q, g.x_zero, q < g.x_zero ? g.m_neg : g.m_pos, g.zero_point, g.lo, g.hi));
+    const int32_t q = value_of(x[i], g.c.x_flip);
+    y[i] = static_cast<T>(regrid(q, g.c.x_zero, q < g.c.x_zero ? g.c.m_neg : g.c.m_pos, g.c.zero_point, g.c.lo, g.c.hi));
   }
 }
 
 template <class T> void quantize_8(const QuantizeF32Args& g) {
   T* y = static_cast<T*>(g.y);
-  for (uint32_t i = 0; i < g.n; ++i) y[i] = static_cast<T>(quantize(g.x[i], g.scale, g.zero_point, g.lo, g.hi));
+  for (uint32_t i = 0; i < g.n; ++i) y[i] = static_cast<T>(quantize(g.x[i], g.c.scale, g.c.zero_point, g.c.lo, g.c.hi));
 }
 
 template <class T> void dequantize_8(const DequantizeF32Args& g) {
   const T* x = static_cast<const T*>(g.x);
-  for (uint32_t i = 0; i < g.n; ++i) g.y[i] = dequantize(value_of(x[i], g.x_flip), g.scale, g.zero_point);
+  for (uint32_t i = 0; i < g.n; ++i) g.y[i] = dequantize(value_of(x[i], g.c.x_flip), g.c.scale, g.c.zero_point);
 }
 
 }  // namespace

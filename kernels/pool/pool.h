@@ -53,33 +53,48 @@ struct MaxPoolF32Args {
 using MaxPoolF32Fn = void (*)(const MaxPoolF32Args&);
 
 // How many taps a window counts: those inside x, or, with count_pad, those inside x and its padding (pad_bottom and pad_right matter
-// only here: with ceil mode a window may reach past them).
+// only here: with ceil mode a window may reach past them). The count is a product of one factor per axis.
 struct CountRule {
   uint32_t count_pad;
   uint32_t pad_bottom, pad_right;
 };
-constexpr uint32_t counted_taps(const PoolGeometry& g, const CountRule& rule, int32_t top, int32_t left) {
-  TapRange h = taps_inside(top, g.kernel_h, g.dilation_h, g.in_h), w = taps_inside(left, g.kernel_w, g.dilation_w, g.in_w);
-  if (rule.count_pad != 0) {
-    h = taps_inside(top + static_cast<int32_t>(g.pad_top), g.kernel_h, g.dilation_h, g.in_h + g.pad_top + rule.pad_bottom);
-    w = taps_inside(left + static_cast<int32_t>(g.pad_left), g.kernel_w, g.dilation_w, g.in_w + g.pad_left + rule.pad_right);
-  }
-  return (h.last - h.first) * (w.last - w.first);
+constexpr uint32_t counted_rows(const PoolGeometry& g, const CountRule& rule, uint32_t oh) {
+  const int32_t padded = static_cast<int32_t>(oh * g.stride_h);
+  const TapRange t = rule.count_pad != 0 ? taps_inside(padded, g.kernel_h, g.dilation_h, g.in_h + g.pad_top + rule.pad_bottom)
+                                         : taps_inside(padded - static_cast<int32_t>(g.pad_top), g.kernel_h, g.dilation_h, g.in_h);
+  return t.last - t.first;
+}
+constexpr uint32_t counted_columns(const PoolGeometry& g, const CountRule& rule, uint32_t ow) {
+  const int32_t padded = static_cast<int32_t>(ow * g.stride_w);
+  const TapRange t = rule.count_pad != 0 ? taps_inside(padded, g.kernel_w, g.dilation_w, g.in_w + g.pad_left + rule.pad_right)
+                                         : taps_inside(padded - static_cast<int32_t>(g.pad_left), g.kernel_w, g.dilation_w, g.in_w);
+  return t.last - t.first;
 }
 
-// y = mean_quantized(sum, n, ...), n = counted_taps(), padding counts as the zero point. One constant per distinct n: counts[i] has
-// multiplier m[i] = s_x / (s_y n). A window that counts nothing gives zero_point. Requires: every n occurs in counts; 255 n < 2^31.
+// y = mean_quantized(sum, n, ...), n = counted_rows() * counted_columns(), padding counts as the zero point. One constant per distinct n:
+// counts[i] has multiplier m[i] = s_x / (s_y n). A window that counts nothing gives zero_point. Requires: every n > 0 occurs among
+// the first count_entries of counts; 255 n < 2^31.
+inline constexpr uint32_t kMaxPoolCounts = 40;
+struct AvgPoolConstants {
+  int32_t x_zero;
+  int32_t zero_point, lo, hi;
+  uint32_t count_entries;
+  uint32_t counts[kMaxPoolCounts];
+  float m[kMaxPoolCounts];
+};
+constexpr float multiplier_for(const AvgPoolConstants& c, uint32_t count) {
+  for (uint32_t i = 0; i < c.count_entries; ++i) {
+    if (c.counts[i] == count) return c.m[i];
+  }
+  return 0.0f;
+}
 struct AvgPoolS8Args {
   PoolGeometry g;
   CountRule rule;
   const void* x;
   void* y;
   uint32_t row_begin, row_end;
-  int32_t x_zero;
-  const uint32_t* counts;
-  const float* m;
-  uint32_t count_entries;
-  int32_t zero_point, lo, hi;
+  const AvgPoolConstants* c;
 };
 using AvgPoolS8Fn = void (*)(const AvgPoolS8Args&);
 
@@ -95,14 +110,17 @@ using AvgPoolF32Fn = void (*)(const AvgPoolF32Args&);
 
 // Means of k values each: y[i] = mean over j < k of x[i * step + j * k_step], i < n. Fast where step is 1 (columns: channels-last) or
 // k_step is 1 (rows: channels-first). 8-bit: mean_quantized with m = s_x / (s_y k). Requires: k > 0, 255 k < 2^31.
+struct MeanConstants {
+  int32_t x_zero;
+  float m;
+  int32_t zero_point, lo, hi;
+};
 struct MeanS8Args {
   const void* x;
   void* y;
   uint32_t n, k;
   uint32_t step, k_step;
-  int32_t x_zero;
-  float m;
-  int32_t zero_point, lo, hi;
+  MeanConstants c;
 };
 using MeanS8Fn = void (*)(const MeanS8Args&);
 

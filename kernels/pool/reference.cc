@@ -46,27 +46,20 @@ template <class T> void max_pool(const PoolGeometry& g, const T* x, T* y, uint32
   }
 }
 
-float multiplier_for(const AvgPoolS8Args& g, uint32_t count) {
-  for (uint32_t i = 0; i < g.count_entries; ++i) {
-    if (g.counts[i] == count) return g.m[i];
-  }
-  return 0.0f;  // a window that counts nothing: zero_point
-}
-
 template <class T> void avg_pool_8(const AvgPoolS8Args& a) {
   const PoolGeometry& g = a.g;
   const T* x = static_cast<const T*>(a.x);
   for (uint32_t oh = a.row_begin; oh < a.row_end; ++oh) {
     for (uint32_t ow = 0; ow < g.out_w; ++ow) {
       const Window p = window_at(g, oh, ow);
-      const float m = multiplier_for(a, counted_taps(g, a.rule, p.top, p.left));
+      const float m = multiplier_for(*a.c, counted_rows(g, a.rule, oh) * counted_columns(g, a.rule, ow));
       // Padding taps are worth z_x, so that sum - n z_x needs only the taps inside x.
       const int32_t inside = static_cast<int32_t>((p.h.last - p.h.first) * (p.w.last - p.w.first));
       T* out = static_cast<T*>(a.y) + (oh * g.out_w + ow) * g.c;
       for (uint32_t c = 0; c < g.c; ++c) {
         int32_t sum = 0;
         each_tap(g, p, [&](uint32_t at) { sum += x[at + c]; });
-        out[c] = static_cast<T>(mean_quantized(sum, inside, a.x_zero, m, a.zero_point, a.lo, a.hi));
+        out[c] = static_cast<T>(mean_quantized(sum, inside, a.c->x_zero, m, a.c->zero_point, a.c->lo, a.c->hi));
       }
     }
   }
@@ -78,7 +71,7 @@ template <class T> void mean_8(const MeanS8Args& g) {
   for (uint32_t i = 0; i < g.n; ++i) {
     int32_t sum = 0;
     for (uint32_t j = 0; j < g.k; ++j) sum += x[i * g.step + j * g.k_step];
-    y[i] = static_cast<T>(mean_quantized(sum, static_cast<int32_t>(g.k), g.x_zero, g.m, g.zero_point, g.lo, g.hi));
+    y[i] = static_cast<T>(mean_quantized(sum, static_cast<int32_t>(g.k), g.c.x_zero, g.c.m, g.c.zero_point, g.c.lo, g.c.hi));
   }
 }
 
@@ -122,7 +115,7 @@ void avg_pool_f32_reference(const AvgPoolF32Args& a) {
   for (uint32_t oh = a.row_begin; oh < a.row_end; ++oh) {
     for (uint32_t ow = 0; ow < g.out_w; ++ow) {
       const Window p = window_at(g, oh, ow);
-      const uint32_t count = counted_taps(g, a.rule, p.top, p.left);
+      const uint32_t count = counted_rows(g, a.rule, oh) * counted_columns(g, a.rule, ow);
       const float n = static_cast<float>(count == 0 ? 1 : count);
       float* out = a.y + (oh * g.out_w + ow) * g.c;
       for (uint32_t c = 0; c < g.c; ++c) {

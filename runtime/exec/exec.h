@@ -18,6 +18,7 @@
 //   Softmax s8: x, table (u16[256], entry d is rne(65535 * exp(-s d)) for d = max - q)
 //   Reshape: x (the target dims are the output tensor's)
 //   all others: the graph's operands; attributes as in runtime/attrs.h
+// A constant with quantization parameters lies as s8 whatever the plan's storage; ops that cannot read it so refuse it (checks.h: stored_flip).
 // BatchNorm and Shape do run (float graphs may keep them), though lowering folds them where it can.
 #pragma once
 #include <stdint.h>
@@ -67,7 +68,7 @@ struct Prepared {
 
   // A zeroed P in `params`. P: 32-bit members only, at most kMaxParamsBytes.
   template <class P> P& make() {
-    static_assert(sizeof(P) <= kMaxParamsBytes && alignof(P) <= 8);
+    static_assert(sizeof(P) <= kMaxParamsBytes && alignof(P) <= 4, "32-bit members only: a plan is made on another machine");
     params_bytes = sizeof(P);
     return *new_in_place<P>();
   }

@@ -1,0 +1,151 @@
+// Add, Sub, Mul and Div with broadcasting: float, quantized, and the plain integers of shape arithmetic.
+#include "kernels/eltwise/eltwise.h"
+#include "runtime/exec/broadcast.h"
+#include "runtime/exec/checks.h"
+
+namespace lathe {
+namespace {
+
+using kernels::BinaryOp;
+using kernels::Family;
+
+enum class Form : uint32_t { kF32, kQ8, kS32, kS64 };
+
+struct BinaryParams {
+  Form form;
+  BinaryOp op;
+  Broadcast shape;
+  float lo, hi;
+  kernels::BinaryS8Constants q8;
+};
+
+Status prepare_q8(const PrepareInput& in, BinaryOp op, const BinaryAttrs& attrs, Prepared* out, BinaryParams* p) {
+  if (op == BinaryOp::kDiv) return unsupported_operand(in, 0);
+  const QuantParams a = in.quant(0), b = in.quant(1), y = in.quant(in.out());
+  const double sa = a.scale, sb = b.scale, sy = y.scale;
+  const bool product = op == BinaryOp::kMul;
+  kernels::BinaryS8Constants& c = p->q8;
+  bool ok = round_multiplier(product ? sa * sb / sy : sa / sy, &c.m_a);
+  if (!product) ok = round_multiplier(sb / sy, &c.m_b) && ok;
+  if (!ok || !quantized_limits(y, attrs.lo, attrs.hi, &c.lo, &c.hi)) return refuse(in, Code::kInvalidArgument);
+  c.a_flip = stored_flip(in, 0);
+  c.b_flip = stored_flip(in, 1);
+  c.a_zero = a.zero_point;
+  c.b_zero = b.zero_point;
+  c.zero_point = y.zero_point;
+  return out->use(kernels::select(Family::kBinaryS8, in.storage, in.isa)) ? Status{} : refuse(in, Code::kUnsupported);
+}
+
+// Which form all three operands have; false for a combination that none has.
+bool find_form(const PrepareInput& in, Form* form) {
+  const uint32_t operands[] = {0, 1, in.out()};
+  const DType t = in.tensor(0).dtype;
+  bool quantized = true, plain = true;
+  for (const uint32_t i : operands) {
+    quantized = quantized && is_q8(in, i);
+    plain = plain && in.tensor(i).dtype == t && is_plain(in, i) && !has_quant(in, i);
+  }
+  if (quantized) *form = Form::kQ8;
+  else if (plain && t == DType::kF32) *form = Form::kF32;
+  else if (plain && t == DType::kS32) *form = Form::kS32;
+  else if (plain && t == DType::kS64) *form = Form::kS64;
+  else return false;
+  return true;
+}
+
+Status prepare_binary(const PrepareInput& in, BinaryOp op, Prepared* out) {
+  const BinaryAttrs attrs = in.program->attrs<BinaryAttrs>(*in.step);
+  BinaryParams& p = out->make<BinaryParams>();
+  if (!find_form(in, &p.form)) return unsupported_operand(in, in.tensor(0).dtype == in.tensor(1).dtype ? in.out() : 1);
+  if (!(attrs.lo <= attrs.hi)) return refuse(in, Code::kInvalidArgument);
+  if (!make_broadcast(in.shape(0), in.shape(1), in.shape(in.out()), in.threads, &p.shape)) {
+    return refuse(in, Code::kInvalidArgument, elems(in, 0), elems(in, 1));
+  }
+  p.op = op;
+  p.lo = attrs.lo;
+  p.hi = attrs.hi;
+  for (uint32_t i = 0; i < 2; ++i) {
+    if (elems(in, i) == elems(in, in.out())) out->share_input_mask |= 1u << i;
+  }
+  if (p.form == Form::kQ8) return prepare_q8(in, op, attrs, out, &p);
+  if (p.form == Form::kF32) {
+    return out->use(kernels::select(Family::kBinaryF32, kernels::Storage::kS8, in.isa)) ? Status{} : refuse(in, Code::kUnsupported);
+  }
+  // Plain integers have no clamp of real values.
+  return attrs.lo == -kInfinity && attrs.hi == kInfinity ? Status{} : refuse(in, Code::kUnsupported);
+}
+
+void run_f32(const RunContext& ctx, const BoundStep& step, const BinaryParams& p) {
+  const auto kernel = ctx.kernel<kernels::BinaryF32Fn>(step);
+  const float *a = ctx.in<float>(step, 0), *b = ctx.in<float>(step, 1);
+  float* y = ctx.out<float>(step, 0);
+  const Broadcast& s = p.shape;
+  ctx.parallel(s.split.tasks(), [&](uint32_t task, uint32_t) {
+    for_each_run(s, task, [&](uint32_t ai, uint32_t bi, uint32_t yi, uint32_t rows, uint32_t n, uint32_t a_row, uint32_t b_row) {
+      kernel({a + ai, b + bi, y + yi, rows, n, a_row, b_row, s.n, s.a_step, s.b_step, p.op, p.lo, p.hi});
+    });
+  });
+}
+
+void run_q8(const RunContext& ctx, const BoundStep& step, const BinaryParams& p) {
+  const auto kernel = ctx.kernel<kernels::BinaryS8Fn>(step);
+  const uint8_t *a = ctx.in<uint8_t>(step, 0), *b = ctx.in<uint8_t>(step, 1);
+  uint8_t* y = ctx.out<uint8_t>(step, 0);
+  const Broadcast& s = p.shape;
+  ctx.parallel(s.split.tasks(), [&](uint32_t task, uint32_t) {
+    for_each_run(s, task, [&](uint32_t ai, uint32_t bi, uint32_t yi, uint32_t rows, uint32_t n, uint32_t a_row, uint32_t b_row) {
+      kernel({a + ai, b + bi, y + yi, rows, n, a_row, b_row, s.n, s.a_step, s.b_step, p.op, p.q8});
+    });
+  });
+}
+
+// Two's complement, wrapping. Division truncates toward zero; by zero it gives 0, because a step cannot fail and must not trap.
+template <class T, class U> T integer_op(BinaryOp op, T a, T b) {
+  const U x = static_cast<U>(a), y = static_cast<U>(b);
+  switch (op) {
+    case BinaryOp::kAdd: return static_cast<T>(x + y);
+    case BinaryOp::kSub: return static_cast<T>(x - y);
+    case BinaryOp::kMul: return static_cast<T>(x * y);
+    case BinaryOp::kDiv: break;
+  }
+  if (b == 0) return 0;
+  return b == -1 ? static_cast<T>(U{0} - x) : a / b;
+}
+
+template <class T, class U> void run_integers(const RunContext& ctx, const BoundStep& step, const BinaryParams& p) {
+  const T *a = ctx.in<T>(step, 0), *b = ctx.in<T>(step, 1);
+  T* y = ctx.out<T>(step, 0);
+  const Broadcast& s = p.shape;
+  ctx.parallel(s.split.tasks(), [&](uint32_t task, uint32_t) {
+    for_each_run(s, task, [&](uint32_t ai, uint32_t bi, uint32_t yi, uint32_t rows, uint32_t n, uint32_t a_row, uint32_t b_row) {
+      for (uint32_t r = 0; r < rows; ++r) {
+        for (uint32_t i = 0; i < n; ++i) {
+          y[yi + r * s.n + i] = integer_op<T, U>(p.op, a[ai + r * a_row + i * s.a_step], b[bi + r * b_row + i * s.b_step]);
+        }
+      }
+    });
+  });
+}
+
+void run_binary(const RunContext& ctx, const BoundStep& step) {
+  const BinaryParams& p = ctx.params<BinaryParams>(step);
+  switch (p.form) {
+    case Form::kF32: return run_f32(ctx, step, p);
+    case Form::kQ8: return run_q8(ctx, step, p);
+    case Form::kS32: return run_integers<int32_t, uint32_t>(ctx, step, p);
+    case Form::kS64: return run_integers<int64_t, uint64_t>(ctx, step, p);
+  }
+}
+
+}  // namespace
+
+Status prepare_Add(const PrepareInput& in, Prepared* out) { return prepare_binary(in, BinaryOp::kAdd, out); }
+Status prepare_Sub(const PrepareInput& in, Prepared* out) { return prepare_binary(in, BinaryOp::kSub, out); }
+Status prepare_Mul(const PrepareInput& in, Prepared* out) { return prepare_binary(in, BinaryOp::kMul, out); }
+Status prepare_Div(const PrepareInput& in, Prepared* out) { return prepare_binary(in, BinaryOp::kDiv, out); }
+void run_Add(const RunContext& ctx, const BoundStep& step) { run_binary(ctx, step); }
+void run_Sub(const RunContext& ctx, const BoundStep& step) { run_binary(ctx, step); }
+void run_Mul(const RunContext& ctx, const BoundStep& step) { run_binary(ctx, step); }
+void run_Div(const RunContext& ctx, const BoundStep& step) { run_binary(ctx, step); }
+
+}  // namespace lathe

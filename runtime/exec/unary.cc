@@ -1,0 +1,154 @@
+// One-input elementwise operators: float kernels, tables for quantized values, regrid for clamp and leaky ReLU.
+#include "kernels/eltwise/eltwise.h"
+#include "runtime/exec/checks.h"
+#include "runtime/exec/split.h"
+
+namespace lathe {
+namespace {
+
+using kernels::Family;
+using kernels::UnaryOp;
+
+enum class Form : uint32_t { kF32, kTable, kRegrid };
+
+struct UnaryParams {
+  Form form;
+  Split split;  // inner: elements
+  UnaryOp op;
+  float a, b;
+  kernels::RegridConstants regrid;
+};
+
+// Inner cuts on whole cache lines of 8-bit values.
+constexpr uint32_t kUnit = 64;
+
+Status check_elems(const PrepareInput& in) {
+  return elems(in, 0) == elems(in, in.out()) ? Status{} : refuse(in, Code::kInvalidArgument, elems(in, in.out()), elems(in, 0));
+}
+
+Status prepare_common(const PrepareInput& in, Form form, Family family, Prepared* out, UnaryParams** p) {
+  if (const Status s = check_elems(in); !s.ok()) return s;
+  const uint32_t n = elems(in, 0);
+  *p = &out->make<UnaryParams>();
+  (*p)->form = form;
+  (*p)->split = split_work(1, n, n, in.threads, kUnit);
+  out->share_input_mask = 1;
+  const kernels::Storage storage = form == Form::kF32 ? kernels::Storage::kS8 : in.storage;
+  return out->use(kernels::select(family, storage, in.isa)) ? Status{} : refuse(in, Code::kUnsupported);
+}
+
+Status prepare_f32(const PrepareInput& in, UnaryOp op, float a, float b, Prepared* out) {
+  UnaryParams* p = nullptr;
+  const Status s = prepare_common(in, Form::kF32, Family::kUnaryF32, out, &p);
+  if (!s.ok()) return s;
+  p->op = op;
+  p->a = a;
+  p->b = b;
+  return {};
+}
+
+// Sigmoid and its like: float, or a table of 256 entries as operand 1.
+Status prepare_function(const PrepareInput& in, UnaryOp op, Prepared* out) {
+  if (is_f32(in, 0) && is_f32(in, in.out()) && in.step->n_in == 1) return prepare_f32(in, op, 0, 0, out);
+  if (!is_q8_in_storage(in, 0)) return unsupported_operand(in, 0);
+  if (!is_q8(in, in.out())) return unsupported_operand(in, in.out());
+  if (in.step->n_in < 2) return refuse(in, Code::kCorrupt, 2, in.step->n_in);
+  if (in.tensor(1).kind != TensorKind::kConstant || in.tensor(1).dtype != DType::kS8 || elems(in, 1) != 256) {
+    return refuse(in, Code::kCorrupt, 256, elems(in, 1));
+  }
+  UnaryParams* p = nullptr;
+  return prepare_common(in, Form::kTable, Family::kLut8, out, &p);
+}
+
+// y = R(float(q - z_x) * m, z) with limits; m by the sign of q - z_x.
+Status prepare_regrid(const PrepareInput& in, float lo, float hi, double negative_slope, Prepared* out) {
+  if (!is_q8(in, 0)) return unsupported_operand(in, 0);
+  if (!is_q8(in, in.out())) return unsupported_operand(in, in.out());
+  UnaryParams* p = nullptr;
+  const Status s = prepare_common(in, Form::kRegrid, Family::kRegridS8, out, &p);
+  if (!s.ok()) return s;
+  const QuantParams x = in.quant(0), y = in.quant(in.out());
+  const double m = static_cast<double>(x.scale) / static_cast<double>(y.scale);
+  kernels::RegridConstants& r = p->regrid;
+  r.m_neg = static_cast<float>(m * negative_slope);
+  if (!round_multiplier(m, &r.m_pos) || r.m_neg - r.m_neg != 0) return refuse(in, Code::kInvalidArgument);
+  if (!quantized_limits(y, lo, hi, &r.lo, &r.hi)) return refuse(in, Code::kInvalidArgument);
+  r.x_flip = stored_flip(in, 0);
+  r.x_zero = x.zero_point;
+  r.zero_point = y.zero_point;
+  return {};
+}
+
+void run_f32(const RunContext& ctx, const BoundStep& step, const UnaryParams& p) {
+  const auto kernel = ctx.kernel<kernels::UnaryF32Fn>(step);
+  const float* x = ctx.in<float>(step, 0);
+  float* y = ctx.out<float>(step, 0);
+  ctx.parallel(p.split.tasks(), [&](uint32_t task, uint32_t) {
+    const TaskRange r = task_range(p.split, task);
+    kernel({x + r.inner_begin, y + r.inner_begin, r.inner_end - r.inner_begin, p.op, p.a, p.b});
+  });
+}
+
+void run_table(const RunContext& ctx, const BoundStep& step, const UnaryParams& p) {
+  const auto kernel = ctx.kernel<kernels::Lut8Fn>(step);
+  const uint8_t* x = ctx.in<uint8_t>(step, 0);
+  uint8_t* y = ctx.out<uint8_t>(step, 0);
+  const int8_t* table = ctx.in<int8_t>(step, 1);
+  ctx.parallel(p.split.tasks(), [&](uint32_t task, uint32_t) {
+    const TaskRange r = task_range(p.split, task);
+    kernel({x + r.inner_begin, y + r.inner_begin, r.inner_end - r.inner_begin, table});
+  });
+}
+
+void run_regrid(const RunContext& ctx, const BoundStep& step, const UnaryParams& p) {
+  const auto kernel = ctx.kernel<kernels::RegridS8Fn>(step);
+  const uint8_t* x = ctx.in<uint8_t>(step, 0);
+  uint8_t* y = ctx.out<uint8_t>(step, 0);
+  ctx.parallel(p.split.tasks(), [&](uint32_t task, uint32_t) {
+    const TaskRange r = task_range(p.split, task);
+    kernel({x + r.inner_begin, y + r.inner_begin, r.inner_end - r.inner_begin, p.regrid});
+  });
+}
+
+void run_unary(const RunContext& ctx, const BoundStep& step) {
+  const UnaryParams& p = ctx.params<UnaryParams>(step);
+  switch (p.form) {
+    case Form::kF32: return run_f32(ctx, step, p);
+    case Form::kTable: return run_table(ctx, step, p);
+    case Form::kRegrid: return run_regrid(ctx, step, p);
+  }
+}
+
+}  // namespace
+
+Status prepare_Clamp(const PrepareInput& in, Prepared* out) {
+  const ClampAttrs a = in.program->attrs<ClampAttrs>(*in.step);
+  if (!(a.lo <= a.hi)) return refuse(in, Code::kInvalidArgument);
+  if (is_f32(in, 0) && is_f32(in, in.out())) return prepare_f32(in, UnaryOp::kClamp, a.lo, a.hi, out);
+  return prepare_regrid(in, a.lo, a.hi, 1.0, out);
+}
+
+Status prepare_LeakyRelu(const PrepareInput& in, Prepared* out) {
+  const LeakyReluAttrs a = in.program->attrs<LeakyReluAttrs>(*in.step);
+  if (is_f32(in, 0) && is_f32(in, in.out())) return prepare_f32(in, UnaryOp::kLeakyRelu, a.alpha, 0, out);
+  return prepare_regrid(in, -kInfinity, kInfinity, static_cast<double>(a.alpha), out);
+}
+
+Status prepare_Regrid(const PrepareInput& in, Prepared* out) { return prepare_regrid(in, -kInfinity, kInfinity, 1.0, out); }
+
+Status prepare_Sigmoid(const PrepareInput& in, Prepared* out) { return prepare_function(in, UnaryOp::kSigmoid, out); }
+Status prepare_Tanh(const PrepareInput& in, Prepared* out) { return prepare_function(in, UnaryOp::kTanh, out); }
+Status prepare_Exp(const PrepareInput& in, Prepared* out) { return prepare_function(in, UnaryOp::kExp, out); }
+Status prepare_Sqrt(const PrepareInput& in, Prepared* out) { return prepare_function(in, UnaryOp::kSqrt, out); }
+Status prepare_HardSwish(const PrepareInput& in, Prepared* out) { return prepare_function(in, UnaryOp::kHardSwish, out); }
+
+void run_Clamp(const RunContext& ctx, const BoundStep& step) { run_unary(ctx, step); }
+void run_LeakyRelu(const RunContext& ctx, const BoundStep& step) { run_unary(ctx, step); }
+void run_Regrid(const RunContext& ctx, const BoundStep& step) { run_unary(ctx, step); }
+void run_Sigmoid(const RunContext& ctx, const BoundStep& step) { run_unary(ctx, step); }
+void run_Tanh(const RunContext& ctx, const BoundStep& step) { run_unary(ctx, step); }
+void run_Exp(const RunContext& ctx, const BoundStep& step) { run_unary(ctx, step); }
+void run_Sqrt(const RunContext& ctx, const BoundStep& step) { run_unary(ctx, step); }
+void run_HardSwish(const RunContext& ctx, const BoundStep& step) { run_unary(ctx, step); }
+
+}  // namespace lathe
