@@ -107,6 +107,7 @@ class RunContext {
   template <class P> const P& params(const BoundStep& s) const { return *reinterpret_cast<const P*>(plan_.params + s.params); }
   // The i-th kernel that the step's prepare() chose, as the family's function type.
   template <class Fn> Fn kernel(const BoundStep& s, uint32_t i = 0) const { return reinterpret_cast<Fn>(plan_.kernels[s.kernel + i]); }
+  kernels::Storage storage() const { return plan_.storage; }
   uint8_t* scratch(const BoundStep& s) const { return memory_.arena + s.scratch; }
   // Runs fn(task, slot) for every task in [0, n); F is a lambda that outlives the call.
   template <class F> void parallel(uint32_t n, const F& fn) const {

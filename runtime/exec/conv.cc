@@ -1,0 +1,322 @@
+#include "kernels/dwconv/dwconv.h"
+#include "kernels/gemm/gemm.h"
+#include "runtime/exec/conv_params.h"
+
+namespace lathe {
+namespace {
+
+using kernels::kGemmPanel;
+
+// The two element types: what a kernel call needs from the step's operands.
+struct FloatPath {
+  using T = float;
+  using W = float;
+  using GemmArgs = kernels::GemmF32Args;
+  using GemmFn = kernels::GemmF32Fn;
+  using DwArgs = kernels::DwConvF32Args;
+  using DwFn = kernels::DwConvF32Fn;
+
+  const float* bias;
+
+  FloatPath(const RunContext& ctx, const BoundStep& s) : bias(ctx.in<float>(s, kConvBiasF32)) {}
+  static const float* residual(const RunContext& ctx, const BoundStep& s) { return s.n_in > conv_residual(false) ? ctx.in<float>(s, conv_residual(false)) : nullptr; }
+  static uint32_t gemm_panel_elems(const ConvParams& p) { return p.segs * p.seg_k * kGemmPanel; }
+  static uint32_t dw_panel_elems(const ConvParams& p) { return p.kh * p.kw * kGemmPanel; }
+  // Everything that is the same for all calls of a step.
+  template <class Args> static void set_constants(const ConvParams& p, Args* a) {
+    a->lo = p.lo;
+    a->hi = p.hi;
+  }
+  // Per-channel operands from channel c on (in the padded numbering).
+  template <class Args> void set_channels(uint32_t c, Args* a) const { a->bias = bias == nullptr ? nullptr : bias + c; }
+  static void fill(const ConvParams&, float* to, uint32_t n) { __builtin_memset(to, 0, n * sizeof(float)); }
+};
+
+struct QuantizedPath {
+  using T = uint8_t;  // s8 or u8: kernels know
+  using W = int8_t;
+  using GemmArgs = kernels::GemmS8Args;
+  using GemmFn = kernels::GemmS8Fn;
+  using DwArgs = kernels::DwConvS8Args;
+  using DwFn = kernels::DwConvS8Fn;
+
+  const int32_t* bias;
+  const float* scale;
+
+  QuantizedPath(const RunContext& ctx, const BoundStep& s)
+      : bias(ctx.in<int32_t>(s, ctx.storage() == kernels::Storage::kU8 ? kConvBiasU8 : kConvBiasS8)), scale(ctx.in<float>(s, kConvScale)) {}
+  static const uint8_t* residual(const RunContext& ctx, const BoundStep& s) { return s.n_in > conv_residual(true) ? ctx.in<uint8_t>(s, conv_residual(true)) : nullptr; }
+  static uint32_t gemm_panel_elems(const ConvParams& p) { return kernels::gemm_s8_panel_bytes(p.segs, p.seg_k); }
+  static uint32_t dw_panel_elems(const ConvParams& p) { return kernels::dwconv_s8_packed_bytes(kGemmPanel, p.kh, p.kw); }
+  template <class Args> static void set_constants(const ConvParams& p, Args* a) {
+    a->zero_point = p.zero_point;
+    a->lo = p.lo_q;
+    a->hi = p.hi_q;
+    a->residual_zero = p.residual_zero;
+    a->residual_scale = p.residual_scale;
+  }
+  template <class Args> void set_channels(uint32_t c, Args* a) const {
+    a->bias = bias + c;
+    a->scale = scale + c;
+  }
+  static void fill(const ConvParams& p, uint8_t* to, uint32_t n) { __builtin_memset(to, p.pad_value, n); }
+};
+
+// The part of a step that one task does: rows [row, row + rows) of an image (a matrix: of all), channels [c, c + n) of each group.
+struct Task {
+  uint32_t image, row, rows, c, n;
+};
+
+Task task_at(const ConvParams& p, uint32_t index, uint32_t all_rows) {
+  const uint32_t panel_task = index % p.panel_tasks, block = index / p.panel_tasks;
+  Task t;
+  t.image = block / p.row_tasks;
+  t.row = block % p.row_tasks * p.block_rows;
+  t.rows = all_rows - t.row < p.block_rows ? all_rows - t.row : p.block_rows;
+  t.c = panel_task * p.task_panels * kGemmPanel;
+  const uint32_t most = p.task_panels * kGemmPanel;
+  t.n = p.n - t.c < most ? p.n - t.c : most;
+  return t;
+}
+
+// Copies the input rows under a task's output rows with padding around them.
+template <class Path>
+void copy_padded(const ConvParams& p, const typename Path::T* x, const Task& t, typename Path::T* to) {
+  const uint32_t inner = p.iw * p.ic, left = p.pad_left * p.ic, right = p.row - left - inner;
+  const uint32_t rows = (t.rows - 1) * p.stride_h + p.row_count;
+  const typename Path::T* image = x + static_cast<size_t>(t.image) * p.ih * inner;
+  for (uint32_t r = 0; r < rows; ++r, to += p.row) {
+    const uint32_t above = t.row * p.stride_h + r;  // row in the padded image
+    if (above < p.pad_top || above - p.pad_top >= p.ih) {
+      Path::fill(p, to, p.row);
+      continue;
+    }
+    Path::fill(p, to, left);
+    __builtin_memcpy(to + left, image + static_cast<size_t>(above - p.pad_top) * inner, inner * sizeof(*to));
+    Path::fill(p, to + left + inner, right);
+  }
+}
+
+// Where a kernel finds the input of the task's first output pixel, padding included.
+template <class Path>
+const typename Path::T* task_input(const ConvParams& p, const typename Path::T* x, const Task& t, uint8_t* scratch) {
+  if (p.copies == 0) return x + (static_cast<size_t>(t.image) * p.ih + static_cast<size_t>(t.row) * p.stride_h) * p.row;
+  auto* padded = reinterpret_cast<typename Path::T*>(scratch + p.offset_bytes);
+  copy_padded<Path>(p, x, t, padded);
+  return padded;
+}
+
+const int32_t* segment_offsets(const ConvParams& p, uint8_t* scratch) {
+  if (p.offset_bytes == 0) return p.offsets;
+  auto* offsets = reinterpret_cast<int32_t*>(scratch);
+  // Too many to store: either one per kernel row or one per tap.
+  const uint32_t per_row = p.segs / p.kh;
+  for (uint32_t s = 0; s < p.segs; ++s) offsets[s] = static_cast<int32_t>(s / per_row * p.tap_row + s % per_row * p.tap_col);
+  return offsets;
+}
+
+template <class Path>
+struct Runner {
+  using T = typename Path::T;
+  const ConvParams& p;
+  Path path;
+  const T* x;
+  const typename Path::W* w;
+  const T* residual;
+  T* y;
+
+  Runner(const RunContext& ctx, const BoundStep& s, const ConvParams& params)
+      : p(params), path(ctx, s), x(ctx.in<T>(s, kConvX)), w(ctx.in<typename Path::W>(s, kConvW)), residual(Path::residual(ctx, s)), y(ctx.out<T>(s, 0)) {}
+
+  typename Path::GemmArgs gemm_args(const int32_t* offsets, uint32_t a_stride) const {
+    typename Path::GemmArgs g{};
+    Path::set_constants(p, &g);
+    g.seg_offset = offsets;
+    g.segs = p.segs;
+    g.seg_k = p.seg_k;
+    g.a_stride = a_stride;
+    g.y_stride = g.residual_stride = p.oc;
+    return g;
+  }
+
+  // Channels [c, c + n) of group `group`, for output pixels from `pixel` on.
+  void set_place(typename Path::GemmArgs* g, size_t pixel, uint32_t group, uint32_t c, uint32_t n) const {
+    const uint32_t padded_n = kernels::round_up(p.n, kGemmPanel);
+    g->w = w + (static_cast<size_t>(group) * (padded_n / kGemmPanel) + c / kGemmPanel) * Path::gemm_panel_elems(p);
+    path.set_channels(group * padded_n + c, g);
+    const size_t at = pixel * p.oc + group * p.n + c;
+    g->y = y + at;
+    g->residual = residual == nullptr ? nullptr : residual + at;
+    g->n = n;
+  }
+
+  void matrix(typename Path::GemmFn fn, uint32_t index) const {
+    const Task t = task_at(p, index, p.images * p.oh * p.ow);
+    typename Path::GemmArgs g = gemm_args(p.offsets, p.ic);
+    set_place(&g, t.row, 0, t.c, t.n);
+    g.a = x + static_cast<size_t>(t.row) * p.ic;
+    g.m = t.rows;
+    fn(g);
+  }
+
+  // Panels outside, rows inside: the weights of a call's panels stay in the cache while the task's rows pass.
+  void bands(typename Path::GemmFn fn, uint32_t index, uint8_t* scratch) const {
+    const Task t = task_at(p, index, p.oh);
+    const T* input = task_input<Path>(p, x, t, scratch);
+    typename Path::GemmArgs g = gemm_args(segment_offsets(p, scratch), p.stride_w * p.ic);
+    g.m = p.ow;
+    const uint32_t most = p.call_panels * kGemmPanel;
+    for (uint32_t group = 0; group < p.groups; ++group) {
+      for (uint32_t c = t.c; c < t.c + t.n; c += most) {
+        const uint32_t n = t.c + t.n - c < most ? t.c + t.n - c : most;
+        for (uint32_t r = 0; r < t.rows; ++r) {
+          set_place(&g, (static_cast<size_t>(t.image) * p.oh + t.row + r) * p.ow, group, c, n);
+          g.a = input + static_cast<size_t>(r) * p.stride_h * p.row + group * (p.ic / p.groups);
+          fn(g);
+        }
+      }
+    }
+  }
+
+  void depthwise(typename Path::DwFn fn, uint32_t index, uint8_t* scratch) const {
+    const Task t = task_at(p, index, p.oh);
+    typename Path::DwArgs d{};
+    Path::set_constants(p, &d);
+    d.a = task_input<Path>(p, x, t, scratch) + t.c / p.multiplier;
+    d.a_row_step = p.stride_h * p.row;
+    d.a_col_step = p.stride_w * p.ic;
+    d.a_tap_row = p.tap_row;
+    d.a_tap_col = p.tap_col;
+    d.kh = p.kh;
+    d.kw = p.kw;
+    d.w = w + static_cast<size_t>(t.c / kGemmPanel) * Path::dw_panel_elems(p);
+    path.set_channels(t.c, &d);
+    const size_t at = (static_cast<size_t>(t.image) * p.oh + t.row) * p.ow * p.oc + t.c;
+    d.y = y + at;
+    d.residual = residual == nullptr ? nullptr : residual + at;
+    d.y_row_step = d.residual_row_step = p.ow * p.oc;
+    d.y_col_step = d.residual_col_step = p.oc;
+    d.rows = t.rows;
+    d.cols = p.ow;
+    d.n = t.n;
+    d.multiplier = p.multiplier;
+    fn(d);
+  }
+};
+
+template <class Path>
+void run(const RunContext& ctx, const BoundStep& step, const ConvParams& p) {
+  const Runner<Path> runner(ctx, step, p);
+  const uint32_t tasks = (p.mode == ConvMode::kMatrix ? 1 : p.images) * p.row_tasks * p.panel_tasks;
+  uint8_t* scratch = ctx.scratch(step);
+  ctx.parallel(tasks, [&](uint32_t task, uint32_t slot) {
+    uint8_t* mine = scratch + static_cast<size_t>(slot) * p.slot_bytes;
+    switch (p.mode) {
+      case ConvMode::kMatrix: return runner.matrix(ctx.kernel<typename Path::GemmFn>(step), task);
+      case ConvMode::kBands: return runner.bands(ctx.kernel<typename Path::GemmFn>(step), task, mine);
+      case ConvMode::kDepthwise: return runner.depthwise(ctx.kernel<typename Path::DwFn>(step), task, mine);
+    }
+  });
+}
+
+}  // namespace
+
+void run_conv(const RunContext& ctx, const BoundStep& step) {
+  const ConvParams& p = ctx.params<ConvParams>(step);
+  if (p.quantized != 0) {
+    run<QuantizedPath>(ctx, step, p);
+  } else {
+    run<FloatPath>(ctx, step, p);
+  }
+}
+
+namespace {
+
+// Largest size of anything along the way; keeps 32-bit arithmetic exact.
+constexpr uint64_t kMaxElems = 0x7fffffff / 8;
+
+struct Axis {
+  int64_t in, out, kernel, stride, dilation, before, after;
+};
+
+// Whether a convolution axis is consistent: positive steps, pads not negative, and the output that the op's shape rule gives.
+Status check_axis(const Axis& a) {
+  constexpr int64_t kMost = 1 << 24;
+  const int64_t positive[] = {a.kernel, a.stride, a.dilation}, not_negative[] = {a.before, a.after};
+  for (const int64_t v : positive) {
+    if (v < 1 || v > kMost) return {Code::kInvalidArgument, 0, 1, static_cast<uint32_t>(v)};
+  }
+  for (const int64_t v : not_negative) {
+    if (v < 0 || v > kMost) return {Code::kInvalidArgument, 0, 0, static_cast<uint32_t>(v)};
+  }
+  const int64_t left = a.in + a.before + a.after - ((a.kernel - 1) * a.dilation + 1);
+  const int64_t out = left < 0 ? 0 : left / a.stride + 1;
+  if (out != a.out) return {Code::kCorrupt, 0, static_cast<uint32_t>(out), static_cast<uint32_t>(a.out)};
+  return {};
+}
+
+// x, w and y agree on ranks, channels and pixels.
+Status check_geometry(const Conv2dAttrs& attrs, const Shape& x, const Shape& w, const Shape& y) {
+  if (x.rank != 4 || w.rank != 4 || y.rank != 4) return {Code::kCorrupt, 0, 4, x.rank};
+  if (attrs.groups < 1 || w[0] < 1 || w[3] < 1 || w[0] % attrs.groups != 0) return {Code::kCorrupt, 0, static_cast<uint32_t>(attrs.groups), static_cast<uint32_t>(w[0])};
+  const int64_t ic = static_cast<int64_t>(w[3]) * attrs.groups;
+  if (ic != x[3]) return {Code::kCorrupt, 0, static_cast<uint32_t>(ic), static_cast<uint32_t>(x[3])};
+  if (y[3] != w[0] || y[0] != x[0]) return {Code::kCorrupt, 0, static_cast<uint32_t>(w[0]), static_cast<uint32_t>(y[3])};
+  const Status rows = check_axis({x[1], y[1], w[1], attrs.stride[0], attrs.dilation[0], attrs.pad[0], attrs.pad[2]});
+  return rows.ok() ? check_axis({x[2], y[2], w[2], attrs.stride[1], attrs.dilation[1], attrs.pad[1], attrs.pad[3]}) : rows;
+}
+
+void set_geometry(const Conv2dAttrs& attrs, const Shape& x, const Shape& y, ConvParams* p) {
+  p->images = static_cast<uint32_t>(x[0]);
+  p->ih = static_cast<uint32_t>(x[1]);
+  p->iw = static_cast<uint32_t>(x[2]);
+  p->ic = static_cast<uint32_t>(x[3]);
+  p->oh = static_cast<uint32_t>(y[1]);
+  p->ow = static_cast<uint32_t>(y[2]);
+  p->stride_h = static_cast<uint32_t>(attrs.stride[0]);
+  p->stride_w = static_cast<uint32_t>(attrs.stride[1]);
+  p->pad_top = static_cast<uint32_t>(attrs.pad[0]);
+  p->pad_left = static_cast<uint32_t>(attrs.pad[1]);
+  p->copies = attrs.pad[0] != 0 || attrs.pad[1] != 0 || attrs.pad[2] != 0 || attrs.pad[3] != 0 ? 1 : 0;
+  p->row = (p->iw + p->pad_left + static_cast<uint32_t>(attrs.pad[3])) * p->ic;
+  p->row_count = (p->kh - 1) * static_cast<uint32_t>(attrs.dilation[0]) + 1;
+  p->tap_row = static_cast<uint32_t>(attrs.dilation[0]) * p->row;
+  p->tap_col = static_cast<uint32_t>(attrs.dilation[1]) * p->ic;
+  const uint32_t per_row = p->segs == 0 ? 1 : p->segs / p->kh;
+  for (uint32_t s = 0; s < p->segs && s < kMaxStoredOffsets; ++s) p->offsets[s] = static_cast<int32_t>(s / per_row * p->tap_row + s % per_row * p->tap_col);
+}
+
+}  // namespace
+
+Status prepare_Conv2d(const PrepareInput& in, Prepared* out) {
+  const auto attrs = in.program->attrs<Conv2dAttrs>(*in.step);
+  const Shape &x = in.shape(kConvX), &w = in.shape(kConvW), &y = in.shape(in.out());
+  Status s = check_geometry(attrs, x, w, y);
+  if (!s.ok()) return s;
+  const uint64_t padded_row = (static_cast<uint64_t>(x[2]) + static_cast<uint64_t>(attrs.pad[1]) + static_cast<uint64_t>(attrs.pad[3])) * static_cast<uint64_t>(x[3]);
+  const uint64_t padded = padded_row * (static_cast<uint64_t>(x[1]) + static_cast<uint64_t>(attrs.pad[0]) + static_cast<uint64_t>(attrs.pad[2]));
+  const uint64_t taps = static_cast<uint64_t>(w[1]) * static_cast<uint64_t>(w[2]);
+  if (padded > kMaxElems || padded_row > kMaxElems || taps > (1u << 20)) return {Code::kUnsupported, 0, static_cast<uint32_t>(kMaxElems), static_cast<uint32_t>(padded)};
+
+  auto& p = out->make<ConvParams>();
+  const ConvPacking packing = conv_packing(attrs, static_cast<uint32_t>(w[0]), static_cast<uint32_t>(w[1]), static_cast<uint32_t>(w[2]), static_cast<uint32_t>(w[3]));
+  s = prepare_conv_operands(in, packing, attrs.lo, attrs.hi, &p);
+  if (!s.ok()) return s;
+  set_geometry(attrs, x, y, &p);
+  p.multiplier = packing.depthwise ? p.oc / p.ic : 1;
+  const bool matrix = !packing.depthwise && taps == 1 && packing.groups == 1 && p.copies == 0 && p.stride_h == 1 && p.stride_w == 1;
+  p.mode = packing.depthwise ? ConvMode::kDepthwise : matrix ? ConvMode::kMatrix : ConvMode::kBands;
+  s = cut_conv_tasks(in, packing, &p, out);
+  if (!s.ok()) return s;
+
+  const bool q = p.quantized != 0;
+  const kernels::Family family = packing.depthwise ? (q ? kernels::Family::kDwConvS8 : kernels::Family::kDwConvF32) : (q ? kernels::Family::kGemmS8 : kernels::Family::kGemmF32);
+  // Only the reference knows channel multipliers.
+  const kernels::IsaSet isa = packing.depthwise && p.multiplier != 1 ? kernels::kIsaScalar : in.isa;
+  if (!out->use(kernels::select(family, q ? in.storage : kernels::Storage::kS8, isa))) return {Code::kUnsupported, 0, 0, static_cast<uint32_t>(family)};
+  return {};
+}
+
+void run_Conv2d(const RunContext& ctx, const BoundStep& step) { run_conv(ctx, step); }
+
+}  // namespace lathe

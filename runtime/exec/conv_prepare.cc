@@ -1,0 +1,155 @@
+#include "kernels/gemm/gemm.h"
+#include "lathe/arith.h"
+#include "runtime/exec/conv_params.h"
+
+namespace lathe {
+namespace {
+
+constexpr uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
+constexpr uint32_t max_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
+constexpr uint32_t ceil_div(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
+
+// A constant operand with a layout and a stored size.
+Status check_constant(const PrepareInput& in, uint32_t operand, DType dtype, Layout layout, uint32_t bytes) {
+  if (!in.has(operand)) return {Code::kCorrupt, 0, operand, 0};
+  const ProgramTensor& t = in.tensor(operand);
+  if (t.kind != TensorKind::kConstant) return {Code::kUnsupported, 0, static_cast<uint32_t>(TensorKind::kConstant), static_cast<uint32_t>(t.kind)};
+  if (t.dtype != dtype) return {Code::kUnsupported, 0, static_cast<uint32_t>(dtype), static_cast<uint32_t>(t.dtype)};
+  if (t.layout != layout) return {Code::kUnsupported, 0, static_cast<uint32_t>(layout), static_cast<uint32_t>(t.layout)};
+  if (t.stored_bytes != bytes) return {Code::kCorrupt, 0, bytes, t.stored_bytes};
+  return {};
+}
+
+Status check_float_operands(const PrepareInput& in, const ConvPacking& packing) {
+  const Layout layout = packing.depthwise ? Layout::kDwConvF32 : Layout::kGemmF32;
+  const Status s = check_constant(in, kConvW, DType::kF32, layout, packing.packed_f32_elems() * 4);
+  if (!s.ok() || !in.has(kConvBiasF32)) return s;
+  return check_constant(in, kConvBiasF32, DType::kF32, Layout::kPadded16, packing.vector_elems() * 4);
+}
+
+Status check_s8_operands(const PrepareInput& in, const ConvPacking& packing) {
+  const Layout layout = packing.depthwise ? Layout::kDwConvS8 : Layout::kGemmS8;
+  const Status s = check_constant(in, kConvW, DType::kS8, layout, packing.packed_s8_bytes());
+  if (!s.ok()) return s;
+  const Status bias_s8 = check_constant(in, kConvBiasS8, DType::kS32, Layout::kPadded16, packing.vector_elems() * 4);
+  if (!bias_s8.ok()) return bias_s8;
+  const Status bias_u8 = check_constant(in, kConvBiasU8, DType::kS32, Layout::kPadded16, packing.vector_elems() * 4);
+  if (!bias_u8.ok()) return bias_u8;
+  return check_constant(in, kConvScale, DType::kF32, Layout::kPadded16, packing.vector_elems() * 4);
+}
+
+// Real bounds become quantized ones; infinite bounds become the type's.
+void set_quantization(const PrepareInput& in, float lo, float hi, ConvParams* p) {
+  const QuantParams x = in.quant(kConvX), y = in.quant(in.out());
+  p->pad_value = x.zero_point;
+  p->zero_point = y.zero_point;
+  p->lo_q = quantize(lo, y.scale, y.zero_point, y.qmin, y.qmax);
+  p->hi_q = quantize(hi, y.scale, y.zero_point, y.qmin, y.qmax);
+  const uint32_t residual = conv_residual(true);
+  if (!in.has(residual)) return;
+  const QuantParams r = in.quant(residual);
+  p->residual_zero = r.zero_point;
+  p->residual_scale = static_cast<float>(static_cast<double>(r.scale) / static_cast<double>(y.scale));
+}
+
+}  // namespace
+
+Status prepare_conv_operands(const PrepareInput& in, const ConvPacking& packing, float lo, float hi, ConvParams* p) {
+  const DType dtype = in.tensor(kConvX).dtype;
+  if (dtype != DType::kF32 && dtype != DType::kS8) return {Code::kUnsupported, 0, static_cast<uint32_t>(DType::kS8), static_cast<uint32_t>(dtype)};
+  p->quantized = dtype == DType::kS8 ? 1 : 0;
+  // Before any size is computed in 32 bits.
+  const uint64_t k_all = packing.depthwise ? static_cast<uint64_t>(packing.kw) * ((packing.kh + 3) / 4 * 4) : static_cast<uint64_t>(packing.segs) * ((static_cast<uint64_t>(packing.seg_k) + 3) / 4 * 4);
+  const uint64_t channels = (static_cast<uint64_t>(packing.n) + 15) / 16 * 16 * packing.groups;
+  if (k_all > 0x7fffffff || channels > 0x7fffffff || k_all * channels > 0x7fffffff / 4) return {Code::kOutOfMemory, 0, 0xffffffffu, 0};
+  const Status s = p->quantized != 0 ? check_s8_operands(in, packing) : check_float_operands(in, packing);
+  if (!s.ok()) return s;
+  const uint32_t residual = conv_residual(p->quantized != 0);
+  const uint32_t like_x[] = {in.out(), residual};  // dtype and, for 8 bits, quantization parameters
+  for (const uint32_t i : like_x) {
+    if (i == residual && !in.has(i)) continue;
+    if (in.tensor(i).dtype != dtype) return {Code::kUnsupported, 0, static_cast<uint32_t>(dtype), static_cast<uint32_t>(in.tensor(i).dtype)};
+    if (p->quantized != 0 && (in.tensor(i).flags & kTensorHasQuant) == 0) return {Code::kCorrupt, 0, kTensorHasQuant, in.tensor(i).flags};
+    if (!(in.shape(i) == in.shape(in.out()))) return {Code::kCorrupt, 0, in.shape(in.out()).elems(), in.shape(i).elems()};
+  }
+  if (p->quantized != 0 && (in.tensor(kConvX).flags & kTensorHasQuant) == 0) return {Code::kCorrupt, 0, kTensorHasQuant, in.tensor(kConvX).flags};
+  p->groups = packing.groups;
+  p->n = packing.n;
+  p->segs = packing.segs;
+  p->seg_k = packing.seg_k;
+  p->kh = packing.kh;
+  p->kw = packing.kw;
+  p->oc = packing.groups * packing.n;
+  if (p->quantized == 0) {
+    p->lo = lo;
+    p->hi = hi;
+    return {};
+  }
+  set_quantization(in, lo, hi, p);
+  return {};
+}
+
+namespace {
+
+// Padded input that a task keeps near, in bytes. Scalar targets have little memory and compute slowly: one output row at a time costs them nothing.
+uint32_t scratch_target(const PrepareInput& in, uint32_t weight_bytes) {
+  if (in.isa == kernels::kIsaScalar) return 4096;
+  return weight_bytes > 65536 ? 262144 : 49152;
+}
+
+// Below this many multiply-adds waking a second thread costs more than it brings.
+constexpr uint64_t kParallelMacsS8 = 400000, kParallelMacsF32 = 100000;
+
+}  // namespace
+
+Status cut_conv_tasks(const PrepareInput& in, const ConvPacking& packing, ConvParams* p, Prepared* out) {
+  const uint32_t elem = p->quantized != 0 ? 1 : 4;
+  const uint32_t weight_bytes = p->quantized != 0 ? packing.packed_s8_bytes() : packing.packed_f32_elems() * 4;
+  const uint32_t panels = ceil_div(p->n, kernels::kGemmPanel);
+  const bool matrix = p->mode == ConvMode::kMatrix;
+  // A matrix is one image whose rows are in one run.
+  const uint32_t images = matrix ? 1 : p->images;
+  const uint32_t rows = matrix ? p->images * p->oh * p->ow : p->oh;
+  const uint64_t macs = static_cast<uint64_t>(p->images) * p->oh * p->ow * packing.weight_elems();
+  const bool small = macs < (p->quantized != 0 ? kParallelMacsS8 : kParallelMacsF32);
+  const uint32_t threads = small ? 1 : max_u32(in.threads, 1);
+
+  uint32_t block = max_u32(rows, 1);
+  if (matrix) {
+    block = min_u32(block, max_u32(49152 / (p->ic * elem) / 12, 1) * 12);
+  } else if (p->copies != 0) {
+    const uint32_t fit = scratch_target(in, weight_bytes) / max_u32(p->row * elem, 1);
+    block = min_u32(block, fit > p->row_count ? (fit - p->row_count) / p->stride_h + 1 : 1);
+  }
+  p->panel_tasks = 1;
+  if (threads > 1) {
+    // Rows are split first; but threads that each read all of large weights would only share the cost of reading them.
+    const bool can_split_panels = p->groups == 1 && p->multiplier <= 1 && panels > 1;
+    const bool few_rows = static_cast<uint64_t>(images) * rows < 2ull * threads;
+    if (can_split_panels && (few_rows || (weight_bytes > 262144 && panels >= 4 * threads))) {
+      p->panel_tasks = min_u32(panels, threads);
+    } else if (images < threads) {
+      block = min_u32(block, ceil_div(rows, ceil_div(threads, images == 0 ? 1 : images)));
+    }
+  }
+  // Equal blocks, and as many as there are threads where that is possible.
+  uint32_t blocks = ceil_div(max_u32(rows, 1), block);
+  if (p->panel_tasks == 1 && images == 1) blocks = min_u32(ceil_div(blocks, threads) * threads, max_u32(rows, 1));
+  p->block_rows = ceil_div(max_u32(rows, 1), blocks);
+  p->row_tasks = rows == 0 ? 0 : ceil_div(rows, p->block_rows);
+  p->task_panels = ceil_div(panels, p->panel_tasks);
+  p->panel_tasks = ceil_div(panels, p->task_panels);
+  p->call_panels = !matrix && weight_bytes > 24576 ? 4 : panels;
+
+  p->offset_bytes = p->segs > kMaxStoredOffsets ? kernels::round_up(p->segs * 4, 64) : 0;
+  const uint32_t copy_bytes = p->copies != 0 && rows != 0 ? ((p->block_rows - 1) * p->stride_h + p->row_count) * p->row * elem + 64 : 0;
+  p->slot_bytes = p->offset_bytes + kernels::round_up(copy_bytes, 64);
+  const uint64_t tasks = static_cast<uint64_t>(images) * p->row_tasks * p->panel_tasks;
+  const uint32_t slots = tasks > 1 ? max_u32(in.threads, 1) : 1;
+  const uint64_t scratch = static_cast<uint64_t>(slots) * p->slot_bytes;
+  if (scratch > 0x7fffffff) return {Code::kOutOfMemory, 0, static_cast<uint32_t>(scratch >> 10), 0};
+  out->scratch_bytes = static_cast<uint32_t>(scratch);
+  return {};
+}
+
+}  // namespace lathe
