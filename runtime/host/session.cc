@@ -13,6 +13,7 @@ namespace lathe {
 namespace {
 
 constexpr size_t kPlanCache = 32;
+constexpr uint32_t kMaxThreads = 256;  // scratch is made per thread, and OpenMP ends the process when it cannot start one
 
 // 64-byte aligned heap memory.
 class Block {
@@ -225,6 +226,8 @@ class Session final : public HostSession {
 
 Result<std::unique_ptr<HostSession>> HostSession::create(std::shared_ptr<const LoadedProgram> program, const SessionOptions& options) {
   if (program == nullptr) return fail(Code::kInvalidArgument, "no program");
+  if (options.threads > kMaxThreads)
+    return fail(Code::kInvalidArgument, "threads must be at most " + std::to_string(kMaxThreads) + ", got " + std::to_string(options.threads));
   return std::make_unique<Session>(std::move(program), options);
 }
 
