@@ -53,7 +53,8 @@ std::optional<int64_t> DimTable::value(Dim d) const {
 int DimTable::compare(Dim a, Dim b) const {
   if (a == b) return 0;
   const DimNode &x = node(a), &y = node(b);
-  if (x.op != y.op) return x.op < y.op ? -1 : 1;
+  // Constants last, as in min(N,4).
+  if (x.op != y.op) return y.op == DimOp::kConst || (x.op != DimOp::kConst && x.op < y.op) ? -1 : 1;
   if (x.op == DimOp::kSymbol) return symbols_[static_cast<size_t>(x.a)] < symbols_[static_cast<size_t>(y.a)] ? -1 : 1;
   if (is_leaf(x.op)) return std::pair(x.a, x.b) < std::pair(y.a, y.b) ? -1 : 1;
   const int left = compare(Dim{static_cast<uint32_t>(x.a)}, Dim{static_cast<uint32_t>(y.a)});
@@ -282,7 +283,7 @@ std::optional<int64_t> DimTable::bound(Dim d, bool lower) const {
   const Dim a{static_cast<uint32_t>(n.a)}, b{static_cast<uint32_t>(n.b)};
   switch (n.op) {
     case DimOp::kConst: return n.a;
-    case DimOp::kSymbol: return lower ? std::optional<int64_t>(1) : std::nullopt;
+    case DimOp::kSymbol: return lower ? kMinSymbol : kMaxSymbol;
     case DimOp::kFloorDiv: {
       const auto divisor = value(b);
       const auto x = bound(a, lower);
@@ -350,8 +351,9 @@ Result<int64_t> DimTable::evaluate(Dim d, const std::vector<std::optional<int64_
   if (n.op == DimOp::kSymbol) {
     const auto number = static_cast<size_t>(n.a);
     if (number >= values.size() || !values[number]) return fail(Code::kInvalidArgument, "dimension '" + symbols_[number] + "' has no value");
-    if (*values[number] < 1)
-      return fail(Code::kInvalidArgument, "dimension '" + symbols_[number] + "' is " + std::to_string(*values[number]) + ", at least 1 is needed");
+    if (*values[number] < kMinSymbol || *values[number] > kMaxSymbol)
+      return fail(Code::kInvalidArgument, "dimension '" + symbols_[number] + "' is " + std::to_string(*values[number]) + ", must be " +
+                                              std::to_string(kMinSymbol) + " to " + std::to_string(kMaxSymbol));
     return *values[number];
   }
   if (n.op == DimOp::kValue) return fail(Code::kUnsupported, "dimension depends on the contents of a tensor");

@@ -1,6 +1,6 @@
 // Symbolic dimensions: interned integer expressions over named symbols.
 //
-// A DimTable owns the expressions of one model (its graphs share it); a Dim is a small handle into it. Symbols are sizes: at least 1.
+// A DimTable owns the expressions of one model (its graphs share it); a Dim is a small handle into it. Symbols are sizes: in [kMinSymbol, kMaxSymbol].
 // Building an expression brings it to a canonical form: a polynomial with integer coefficients over atoms (symbols, floordiv, min,
 // max), terms in a fixed order, whatever a floor division can give back taken out of it (floordiv(N*1024+5, 1024) is N), nested divisions
 // merged, operands of min and max that can never win dropped. Equal handles mean equal expressions; unequal handles mean "not known to be
@@ -27,6 +27,9 @@ struct Dim {
 
 // Largest expression, as a tree of nodes. It bounds recursion and text, also for hostile models.
 inline constexpr uint32_t kMaxDimSize = 1024;
+
+// What a symbol can be. Bounds, and cancelled divisions by symbols, rely on it.
+inline constexpr int64_t kMinSymbol = 1, kMaxSymbol = 0x7fffffff;
 
 // One node: op with operands. a and b are kConst's value, kSymbol's number, or ids of earlier nodes.
 struct DimNode {
@@ -62,7 +65,7 @@ class DimTable {
 
   // The expression with symbols replaced; `values[i]` is for symbol i, nullopt keeps it.
   Dim substitute(Dim d, const std::vector<std::optional<int64_t>>& values);
-  // Its value, or an error that names the missing symbol, a symbol below 1, the overflow or the division by zero.
+  // Its value, or an error that names the missing symbol, one out of range, the overflow or the division by zero.
   Result<int64_t> evaluate(Dim d, const std::vector<std::optional<int64_t>>& values) const;
 
   // Text: 16, N, N*4+1, floordiv(H+1,2), min(A,B); symbols that are not identifiers are in double quotes. parse accepts what text gives,

@@ -65,8 +65,8 @@ ValueId Graph::add_value(Value v) {
   return id;
 }
 
-ValueId Graph::add_input(std::string name, TensorType type) {
-  const ValueId id = add_value({.kind = ValueKind::kInput, .type = std::move(type), .name = std::move(name)});
+ValueId Graph::add_input(std::string name, TensorType type, std::optional<Quant> quant) {
+  const ValueId id = add_value({.kind = ValueKind::kInput, .type = std::move(type), .quant = std::move(quant), .name = std::move(name)});
   inputs_.push_back(id);
   return id;
 }
@@ -102,8 +102,8 @@ Result<NodeId> Graph::make_node(Node node, std::vector<std::string> output_names
 }
 
 Result<NodeId> Graph::add_node(Op op, Attrs attrs, std::vector<ValueId> inputs, std::string name, std::vector<std::string> output_names,
-                               std::vector<std::optional<Quant>> output_quants) {
-  Node node{.op = op, .attrs = std::move(attrs), .inputs = std::move(inputs), .name = std::move(name)};
+                               std::vector<std::optional<Quant>> output_quants, std::vector<std::shared_ptr<const Graph>> regions) {
+  Node node{.op = op, .attrs = std::move(attrs), .inputs = std::move(inputs), .regions = std::move(regions), .name = std::move(name)};
   LATHE_TRY(const NodeId id, make_node(std::move(node), std::move(output_names), output_quants));
   order_.push_back(id);
   return id;

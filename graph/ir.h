@@ -94,13 +94,14 @@ class Graph {
 
   // Builders. Names must be new (fresh_name makes one; verify() finds the others); types of temporaries come from infer: add_node fails if it
   // does. Contents of small integer constants are read from their bytes.
-  ValueId add_input(std::string name, TensorType type);
+  ValueId add_input(std::string name, TensorType type, std::optional<Quant> quant = {});
   ValueId add_constant(std::string name, TensorType type, Constant bytes, std::optional<Quant> quant = {});
   ValueId add_variable(std::string name, TensorType type, Constant initial);
   // Appends a node to the order; output values are made with inferred types, named `name` or `name:i`. A quantized op (integer operands with
   // parameters) gives a quantized result: `output_quants` has its parameters, unless the op's rule fixes them. Errors name the node.
   Result<NodeId> add_node(Op op, Attrs attrs, std::vector<ValueId> inputs, std::string name,
-                          std::vector<std::string> output_names = {}, std::vector<std::optional<Quant>> output_quants = {});
+                          std::vector<std::string> output_names = {}, std::vector<std::optional<Quant>> output_quants = {},
+                          std::vector<std::shared_ptr<const Graph>> regions = {});
   void add_output(ValueId v) { outputs_.push_back(v); }
 
   const Value& value(ValueId v) const { return values_[v]; }
@@ -145,9 +146,19 @@ Result<void> verify(const Graph& graph);
 // A type as the text form writes it: f32[N,3,32,32].
 std::string print_type(const DimTable& dims, const TensorType& type);
 
-// Text form: one line per input, constant (contents elided over 16 elements unless `full`), variable and node; parse reads a `full` text
-// back to an equal graph.
+// Text form: one line per fact, input, constant, variable, node and output.
+//
+//   graph {
+//     input %x : f32[N,28,28,1]
+//     constant %w : s8[8,3,3,1] quant(axis=0, scales=[0.5, ...]) = splat 1
+//     %y : s8[N,26,26,8] quant(scale=0.125, zero_point=-3) = Conv2d "conv1" (%x, %w, _) {stride=[2,2]}
+//     output %y
+//   }
+//
+// A node's name is left out where it is its first result's, a result's type may be left out when reading. `full` prints all elements of
+// constants (as a list, `splat v`, or hex bytes: x"00ff"); else those with more than 16 are elided, and the text does not parse.
 std::string print(const Graph& graph, bool full = false);
+// Reads a full text back to an equal graph, and verifies it. Errors name the line.
 Result<Graph> parse_graph(std::string_view text);
 
 }  // namespace lathe

@@ -10,6 +10,7 @@ namespace {
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_word_char(char c) { return is_letter(c) || is_digit(c); }
+bool is_name_char(char c) { return is_word_char(c) || c == '.' || c == '/' || c == ':' || c == '-'; }
 int hex_value(char c) {
   if (is_digit(c)) return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
@@ -110,22 +111,35 @@ Result<int64_t> TextCursor::integer() {
   return v;
 }
 
-Result<double> TextCursor::real() {
+template <class T>
+Result<T> TextCursor::real() {
   const bool negative = take("-");
-  skip();
-  double v = 0;
+  T v = 0;
   if (take("inf")) {
-    v = std::numeric_limits<double>::infinity();
+    v = std::numeric_limits<T>::infinity();
   } else if (take("nan")) {
-    v = std::numeric_limits<double>::quiet_NaN();
+    v = std::numeric_limits<T>::quiet_NaN();
   } else {
+    skip();
     const bool is_hex = text_.substr(at_, 2) == "0x";
-    const char* begin = text_.data() + at_ + (is_hex ? 2 : 0);
-    const auto [end, status] = std::from_chars(begin, text_.data() + text_.size(), v, is_hex ? std::chars_format::hex : std::chars_format::general);
-    if (status != std::errc() || *begin == '-') return error("a number is missing");
+    const size_t begin = at_ + (is_hex ? 2 : 0);
+    const auto format = is_hex ? std::chars_format::hex : std::chars_format::general;
+    const auto [end, status] = std::from_chars(text_.data() + begin, text_.data() + text_.size(), v, format);
+    if (status == std::errc::result_out_of_range) return error("number is out of range");
+    if (status != std::errc() || text_[begin] == '-') return error("a number is missing");
     at_ = static_cast<size_t>(end - text_.data());
   }
   return negative ? -v : v;
+}
+template Result<float> TextCursor::real();
+template Result<double> TextCursor::real();
+
+Result<std::string> TextCursor::name() {
+  if (at_ < text_.size() && text_[at_] == '"') return quoted();
+  const size_t begin = at_;
+  while (at_ < text_.size() && is_name_char(text_[at_])) ++at_;
+  if (begin == at_) return error("a name is missing");
+  return std::string(text_.substr(begin, at_ - begin));
 }
 
 tl::unexpected<Error> TextCursor::error(std::string message) const {
@@ -134,6 +148,8 @@ tl::unexpected<Error> TextCursor::error(std::string message) const {
 }
 
 bool is_word(std::string_view s) { return !s.empty() && is_letter(s[0]) && std::all_of(s.begin(), s.end(), is_word_char); }
+
+std::string print_name(std::string_view s) { return !s.empty() && std::all_of(s.begin(), s.end(), is_name_char) ? std::string(s) : quote(s); }
 
 std::string quote(std::string_view s) {
   static constexpr char kDigits[] = "0123456789abcdef";

@@ -28,7 +28,9 @@ class TextCursor {
   Result<std::string> quoted();  // "..." with \" \\ and \xHH
   Result<std::string> hex();     // bytes of a run of hex digits
   Result<int64_t> integer();     // with an optional -
-  Result<double> real();         // decimal, hex float, inf, nan, with an optional -
+  template <class T>
+  Result<T> real();              // float or double: decimal, hex float, inf, nan, with an optional -
+  Result<std::string> name();    // directly here: a quoted name, or [A-Za-z0-9_./:-]+
 
   tl::unexpected<Error> error(std::string message) const;
 
@@ -47,6 +49,8 @@ class TextCursor {
 // `s` as quoted() reads it.
 std::string quote(std::string_view s);
 bool is_word(std::string_view s);
+// As name() reads it: in quotes only where needed.
+std::string print_name(std::string_view s);
 
 // A dimension expression, as far as it goes. Not in DimTable, so that its header does not need this one.
 Result<Dim> parse_dim(DimTable& dims, TextCursor& in);

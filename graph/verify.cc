@@ -103,7 +103,6 @@ Result<void> check_operand_quants(const Graph& g, const Node& n) {
     } else if (rule.role != QuantRole::kBias && rule.role != QuantRole::kInteger && v.quant->axis != -1) {
       return about("node", n.name, "operand '" + v.name + "' is quantized per channel, must be per tensor");
     }
-    if (rule.role == QuantRole::kFloatOnly) return about("node", n.name, "operand '" + v.name + "' is quantized, the op takes float only");
   }
   if (n.op == Op::kAssign && (n.inputs[0] == kNoId || g.value(n.inputs[0]).kind != ValueKind::kVariable))
     return about("node", n.name, "assigns to a value that is no variable");

@@ -56,6 +56,8 @@ Result<std::vector<OperandView>> view_operands(const Graph& graph, const Node& n
     if (id >= graph.value_count() || graph.value(id).dead) return fail(Code::kInvalidArgument, "operand " + std::to_string(i) + " does not exist");
     const Value& v = graph.value(id);
     if (auto ok = check_type(graph.dims(), v.type); !ok) return tl::unexpected(with_context(ok.error(), "operand '" + v.name + "'"));
+    if (v.quant && quant_rule(def, i).role == QuantRole::kFloatOnly)
+      return fail(Code::kInvalidArgument, "operand '" + v.name + "' is quantized, the op takes float only");
     views[i] = {.type = &v.type, .quant = &v.quant, .contents = v.contents ? &*v.contents : nullptr, .constant = v.constant.valid() ? &v.constant : nullptr};
   }
   return views;

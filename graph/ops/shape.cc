@@ -53,7 +53,6 @@ Types infer_cast(const InferInput& in) {
   const int32_t number = std::get<CastAttrs>(in.attrs).to;
   const auto to = static_cast<DType>(number);
   if (number < 0 || number > 255 || dtype_bytes(to) == 0) return fail(Code::kInvalidArgument, "type number " + std::to_string(number) + " is unknown");
-  if (is_quantized(x)) return fail(Code::kInvalidArgument, "input is quantized, must be dequantized first");
   std::optional<std::vector<Dim>> contents;
   if (x.contents && is_index(to)) contents = *x.contents;
   return result({to, x.type->dims}, false, std::move(contents));

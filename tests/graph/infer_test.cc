@@ -1,0 +1,255 @@
+// One table drives shape inference of every op: operands, attributes, and the type (with contents) or the error that must come out.
+#include <doctest/doctest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "graph/ir.h"
+#include "graph/op_def.h"
+
+namespace lathe {
+namespace {
+
+struct InferCase {
+  const char* op;
+  std::vector<const char*> operands;  // types; "type = elements" is a constant, "_" is missing
+  const char* attrs;
+  const char* expected;               // type (and " // [contents]"), or "error: " and a part of the message
+  const char* quant = "";             // asked for the result
+};
+
+const char* const kQ = "quant(scale=0.5, zero_point=3)";
+const char* const kSoftmaxQ = "quant(scale=0.00390625, zero_point=-128)";
+
+const InferCase kCases[] = {
+    // Convolution: NHWC, OHWI.
+    {"Conv2d", {"f32[N,32,32,3]", "f32[16,3,3,3]"}, "{pad=[1,1,1,1]}", "f32[N,32,32,16]"},
+    {"Conv2d", {"f32[N,H,W,3]", "f32[16,3,3,3]", "f32[16]"}, "{stride=[2,2], pad=[1,1,1,1]}", "f32[N,floordiv(H+1,2),floordiv(W+1,2),16]"},
+    {"Conv2d", {"f32[N,H,W,3]", "f32[16,3,3,3]"}, "{stride=[2,2], pad=[0,0,1,1]}", "f32[N,floordiv(H,2),floordiv(W,2),16]"},
+    {"Conv2d", {"f32[1,7,7,8]", "f32[8,3,3,1]"}, "{groups=8, dilation=[2,2]}", "f32[1,3,3,8]"},
+    {"Conv2d", {"f32[1,7,9,4]", "f32[4,3,1,4]", "_", "f32[1,5,9,4]"}, "", "f32[1,5,9,4]"},
+    {"Conv2d", {"f32[N,5,5,C]", "f32[16,3,3,3]"}, "", "f32[N,3,3,16]"},
+    {"Conv2d", {"s8[N,5,5,3] quant(scale=0.5, zero_point=3)", "s8[2,3,3,3] quant(axis=0, scales=[1,2])", "s32[2]"}, "", "s8[N,3,3,2]", kQ},
+    {"Conv2d", {"s8[N,5,5,3] quant(scale=0.5, zero_point=3)", "s8[2,3,3,3] quant(scale=1, zero_point=0)"}, "", "error: no quantization parameters"},
+    {"Conv2d", {"s8[N,5,5,3] quant(scale=0.5, zero_point=3)", "f32[2,3,3,3]"}, "", "error: weight is f32, must be quantized s8", kQ},
+    {"Conv2d", {"s8[N,5,5,3]", "s8[2,3,3,3]"}, "", "error: without quantization parameters"},
+    {"Conv2d", {"f32[N,5,5,3]", "f32[16,3,3,4]"}, "", "error: weight has 4 input channels, input has 3"},
+    {"Conv2d", {"f32[N,5,5,3]", "f32[16,3,3,3]", "f32[15]"}, "", "error: bias dimension 0 is 15, must be 16"},
+    {"Conv2d", {"f32[N,5,5,3]", "f32[16,3,3,3]", "s32[16]"}, "", "error: bias is s32, must be f32"},
+    {"Conv2d", {"f32[N,5,5,3]", "f32[16,3,3,3]", "_", "f32[N,5,5,16]"}, "", "error: residual dimension 1 is 5, must be 3"},
+    {"Conv2d", {"f32[N,5,3]", "f32[16,3,3,3]"}, "", "error: input has rank 3, must have 4"},
+    {"Conv2d", {"f32[N,5,5,3]", "f32[16,K,3,3]"}, "", "error: kernel size K is not constant"},
+    {"Conv2d", {"f32[N,2,5,3]", "f32[16,3,3,3]"}, "", "error: height: window of 3 is larger than the padded input of 2"},
+    {"Conv2d", {"f32[N,5,5,3]", "f32[16,3,3,3]"}, "{stride=[0,1]}", "error: stride 0"},
+    {"Conv2d", {"f32[N,5,5,3]", "f32[16,3,3,3]"}, "{pad=[-1,0,0,0]}", "error: pad is negative"},
+    {"Conv2d", {"f32[N,5,5,4]", "f32[3,3,3,2]"}, "{groups=2}", "error: 3 output channels do not divide into 2 groups"},
+    {"Conv2d", {"f32[N,5,5,4]", "f32[3,3,3,2]"}, "{groups=0}", "error: groups is 0"},
+    {"Conv2d", {"f32[N,5,5,3]"}, "", "error: 1 operands, must be 2 to 4"},
+    {"Conv2d", {"f32[N,5,5,3]", "_"}, "", "error: operand 1 is missing"},
+    {"Conv2d", {"f32[N,5,5,3]", "f32[1,2147483647,3,3]"}, "{dilation=[2147483647,1]}", "error: is larger than the padded input"},
+    {"Conv2d", {"f32[N,5,5,3]", "f32[1,3,3,3]"}, "{lo=nan}", "error: lo is not a number"},
+    {"FullyConnected", {"f32[N,784]", "f32[10,784]", "f32[10]"}, "", "f32[N,10]"},
+    {"FullyConnected", {"f32[N,T,64]", "f32[32,64]", "_", "f32[N,T,32]"}, "{lo=0}", "f32[N,T,32]"},
+    {"FullyConnected", {"f32[N,783]", "f32[10,784]"}, "", "error: weight has 784 input features, input has 783"},
+    {"FullyConnected", {"f32[]", "f32[10,784]"}, "", "error: input has rank 0"},
+    {"FullyConnected", {"f32[N,784]", "f32[10,784]", "f32[1,10]"}, "", "error: bias has rank 2, must have 1"},
+    {"BatchNorm", {"f32[N,16,H,W]", "f32[16]", "f32[16]", "f32[16]", "f32[16]"}, "", "f32[N,16,H,W]"},
+    {"BatchNorm", {"f32[N,H,16]", "f32[16]", "f32[16]", "f32[16]", "f32[16]"}, "{axis=2}", "f32[N,H,16]"},
+    {"BatchNorm", {"f32[N,16,H,W]", "f32[16]", "f32[16]", "f32[16]", "f32[8]"}, "", "error: variance dimension 0 is 8, must be 16"},
+    {"BatchNorm", {"f32[N,16]", "f32[16]", "f32[16]", "f32[16]", "f32[16]"}, "{axis=2}", "error: axis is 2, input has rank 2"},
+    {"BatchNorm", {"f32[N,16]", "f32[16]", "f32[16]", "f32[16]", "f32[16]"}, "{epsilon=-1}", "error: epsilon is -1"},
+    // Pooling. ceil_mode: 6 rows, window 3, stride 2 need 3 windows; a fourth would start in the padding.
+    {"MaxPool2d", {"f32[N,32,33,8]"}, "{kernel=[2,2], stride=[2,2]}", "f32[N,16,16,8]"},
+    {"MaxPool2d", {"f32[N,6,H,8]"}, "{kernel=[3,3], stride=[2,2], ceil_mode=1}", "f32[N,3,min(floordiv(H,2),floordiv(H+1,2)),8]"},
+    {"MaxPool2d", {"f32[N,5,5,8]"}, "{kernel=[2,2], stride=[3,3], pad=[1,1,1,1], ceil_mode=1}", "f32[N,2,2,8]"},
+    {"MaxPool2d", {"f32[N,4,4,8]"}, "{kernel=[1,1], stride=[4,4], ceil_mode=1}", "f32[N,1,1,8]"},
+    {"MaxPool2d", {"s8[N,4,4,8] quant(scale=0.5, zero_point=3)"}, "{kernel=[2,2]}", "s8[N,3,3,8]"},
+    {"MaxPool2d", {"s8[N,4,4,8] quant(scale=0.5, zero_point=4)"}, "{kernel=[2,2]}", "error: fixed by the op and differ", kQ},
+    {"MaxPool2d", {"f32[N,4,4,8]"}, "{kernel=[2,2], pad=[2,0,0,0]}", "error: pads 2 and 0 must be smaller than the window of 2"},
+    {"MaxPool2d", {"f32[N,4,8]"}, "{kernel=[2,2]}", "error: rank 3"},
+    {"AvgPool2d", {"f32[N,8,8,8]"}, "{kernel=[8,8]}", "f32[N,1,1,8]"},
+    {"AvgPool2d", {"f32[N,8,8,8]"}, "{kernel=[9,9]}", "error: height: window of 9 is larger than the padded input of 8"},
+    {"AvgPool2d", {"f32[N,8,8,8]"}, "{kernel=[0,1]}", "error: pads 0 and 0 must be smaller than the window of 0"},
+    {"AvgPool2d", {"s64[N,8,8,8]"}, "{kernel=[2,2]}", "error: input is s64 without quantization parameters, must be real"},
+    {"Mean", {"f32[N,H,W,8]"}, "{axes=[1,2]}", "f32[N,1,1,8]"},
+    {"Mean", {"f32[N,H,W,8]"}, "{axes=[1,2], keep_dims=0}", "f32[N,8]"},
+    {"Mean", {"f32[N,H]"}, "{axes=[2]}", "error: axis is 2, input has rank 2"},
+    {"Mean", {"f32[N,H]"}, "{axes=[1,0]}", "error: axes are not ascending"},
+    // Elementwise. Broadcasting of symbols: equal, 1, or a check at bind.
+    {"Add", {"f32[N,8]", "f32[N,8]"}, "", "f32[N,8]"},
+    {"Add", {"f32[8]", "f32[N,H,1]"}, "", "f32[N,H,8]"},
+    {"Add", {"f32[N,8]", "f32[4,8]"}, "", "f32[4,8]"},
+    {"Add", {"f32[N]", "f32[M]"}, "", "f32[max(M,N)]"},
+    {"Add", {"f32[N-3]", "f32[M]"}, "", "error: cannot tell how dimensions N-3 and M broadcast"},
+    {"Add", {"f32[N+4]", "f32[3]"}, "", "error: dimensions N+4 and 3 do not broadcast"},
+    {"Add", {"f32[3]", "f32[4]"}, "", "error: dimensions 3 and 4 do not broadcast"},
+    {"Add", {"f32[3]", "s64[3]"}, "", "error: second input is s64, must be f32"},
+    {"Add", {"f32[3]", "s8[3] quant(scale=1, zero_point=0)"}, "", "error: second input is quantized s8, must be f32"},
+    {"Add", {"s8[3] quant(scale=0.5, zero_point=0)", "s8[3] quant(scale=1, zero_point=0)"}, "", "s8[3]", kQ},
+    {"Add", {"bool[3]", "bool[3]"}, "", "error: input is bool"},
+    {"Add", {"s64[2] = [3, 4]", "s64[] = [-1]"}, "", "s64[2] // [2, 3]"},
+    {"Sub", {"s64[2] = [3, 4]", "s64[2] = [1, 5]"}, "", "s64[2] // [2, -1]"},
+    {"Mul", {"s32[2] = [3, 4]", "s32[1] = [2]"}, "", "s32[2] // [6, 8]"},
+    {"Div", {"s64[2] = [-7, 7]", "s64[] = [2]"}, "", "s64[2] // [-3, 3]"},
+    {"Div", {"s64[1] = [7]", "s64[1] = [0]"}, "", "s64[1]"},
+    {"Mul", {"s64[1] = [9223372036854775807]", "s64[1] = [2]"}, "", "s64[1]"},
+    {"Sub", {"f32[N,1,H]", "f32[8,H]"}, "", "f32[N,8,H]"},
+    {"Mul", {"f32[N,H,W,8]", "f32[N,1,1,8]"}, "{lo=0, hi=6}", "f32[N,H,W,8]"},
+    {"Div", {"f32[N,8]", "f32[]"}, "", "f32[N,8]"},
+    {"Div", {"s8[3] quant(scale=0.5, zero_point=0)", "s8[3] quant(scale=1, zero_point=0)"}, "", "error: the op takes float only", kQ},
+    {"Clamp", {"f32[N,8]"}, "{lo=0, hi=6}", "f32[N,8]"},
+    {"Clamp", {"f32[N,8]"}, "{lo=1, hi=0}", "error: clamp from 1"},
+    {"Clamp", {"s64[8]"}, "", "error: must be real"},
+    {"Sigmoid", {"f32[N]"}, "", "f32[N]"},
+    {"Sigmoid", {"s8[N] quant(scale=0.5, zero_point=3)"}, "", "s8[N]"},
+    {"Sigmoid", {"s8[N] quant(scale=0.5, zero_point=3)"}, "", "error: fixed by the op", kQ},
+    {"Tanh", {"s8[N] quant(scale=0.5, zero_point=3)"}, "", "s8[N]", "quant(scale=0.0078125, zero_point=0)"},
+    {"Exp", {"f32[]"}, "", "f32[]"},
+    {"Sqrt", {"f32[N]"}, "", "f32[N]"},
+    {"LeakyRelu", {"f32[N]"}, "{alpha=0.1}", "f32[N]"},
+    {"LeakyRelu", {"s8[N] quant(scale=0.5, zero_point=3)"}, "", "error: no quantization parameters"},
+    {"HardSwish", {"s8[N] quant(scale=0.5, zero_point=3)"}, "", "s8[N]", kQ},
+    {"HardSwish", {"f32[N]"}, "", "error: result is f32, it takes no quantization parameters", kQ},
+    {"Softmax", {"f32[N,10]"}, "{axis=1}", "f32[N,10]"},
+    {"Softmax", {"s8[N,10] quant(scale=0.5, zero_point=3)"}, "{axis=1}", "s8[N,10]", kSoftmaxQ},
+    {"Softmax", {"f32[N,10]"}, "{axis=-1}", "error: axis is -1"},
+    // Movement.
+    {"Reshape", {"f32[N,3,32,32]", "s64[2] = [-1, 3072]"}, "", "f32[N,3072]"},
+    {"Reshape", {"f32[N,3,H,W]", "s64[1] = [-1]"}, "", "f32[H*N*W*3]"},
+    {"Reshape", {"f32[4,6]", "s32[3] = [2, 3, 4]"}, "", "f32[2,3,4]"},
+    {"Reshape", {"f32[N,5]", "s64[2] = [-1, 2]"}, "", "f32[N*2+floordiv(N,2),2]"},
+    {"Reshape", {"s8[4,6] quant(scale=0.5, zero_point=3)", "s64[1] = [24]"}, "", "s8[24]"},
+    {"Reshape", {"s64[2] = [5, 6]", "s64[2] = [1, 2]"}, "", "s64[1,2] // [5, 6]"},
+    {"Reshape", {"f32[0,3]", "s64[2] = [0, 7]"}, "", "f32[0,7]"},
+    {"Reshape", {"f32[4,6]", "s64[2] = [5, -1]"}, "", "error: target has 20 elements, input has 24"},
+    {"Reshape", {"f32[4,6]", "s64[1] = [23]"}, "", "error: target has 23 elements, input has 24"},
+    {"Reshape", {"f32[4,6]", "s64[2] = [-1, -1]"}, "", "error: more than one -1"},
+    {"Reshape", {"f32[4,6]", "s64[2] = [-1, 0]"}, "", "error: -1 beside 0"},
+    {"Reshape", {"f32[4,6]", "s64[1] = [-24]"}, "", "error: target dimension is -24"},
+    {"Reshape", {"f32[4,6]", "s64[2]"}, "", "error: target shape is not known"},
+    {"Reshape", {"f32[4,6]", "f32[1] = [24]"}, "", "error: target must be a vector of s32 or s64"},
+    {"Reshape", {"f32[2147483647,2147483647,2147483647]", "s64[1] = [-1]"}, "", "error: overflows"},
+    {"Reshape", {"f32[2147483647,2]", "s64[1] = [-1]"}, "", "error: result: dimension 4294967294 is out of range"},
+    {"Transpose", {"f32[N,H,W,C]"}, "{perm=[0,3,1,2]}", "f32[N,C,H,W]"},
+    {"Transpose", {"f32[N,H]"}, "{perm=[0]}", "error: permutation has 1 axes, input has rank 2"},
+    {"Transpose", {"f32[N,H]"}, "{perm=[0,0]}", "error: permutation has axis 0 twice"},
+    {"Transpose", {"f32[N,H]"}, "{perm=[0,-1]}", "error: axis is -1"},
+    {"Concat", {"f32[N,3,H]", "f32[N,C,H]", "f32[N,1,H]"}, "{axis=1}", "f32[N,C+4,H]"},
+    {"Concat", {"f32[N,3]", "f32[2,3]"}, "{axis=1}", "f32[2,6]"},
+    {"Concat", {"s64[2] = [1, 2]", "s64[1] = [-1]"}, "", "s64[3] // [1, 2, -1]"},
+    {"Concat", {"f32[4,3]", "f32[2,3]"}, "{axis=1}", "error: input 1 dimension 0 is 2, must be 4"},
+    {"Concat", {"f32[4,3]", "f32[4]"}, "{axis=1}", "error: input 1 has rank 1, must have 2"},
+    {"Concat", {"f32[4,3]", "s8[4,3] quant(scale=1, zero_point=0)"}, "", "error: input 1 is quantized s8, must be f32"},
+    {"Concat", {}, "", "error: 0 operands"},
+    {"Concat", {"f32[4]", "_"}, "", "error: operand 1 is missing"},
+    {"Concat", {"s8[4] quant(scale=1, zero_point=0)", "s8[4] quant(scale=2, zero_point=5)"}, "", "s8[8]", kQ},
+    {"Slice", {"f32[10]"}, "{axes=[0], begins=[2], ends=[7], steps=[2]}", "f32[3]"},
+    {"Slice", {"f32[10]"}, "{axes=[0], begins=[-3], ends=[2147483647], steps=[1]}", "f32[3]"},
+    {"Slice", {"f32[10]"}, "{axes=[0], begins=[-1], ends=[-2147483648], steps=[-1]}", "f32[10]"},
+    {"Slice", {"f32[10]"}, "{axes=[0], begins=[-1], ends=[-2147483648], steps=[-2147483648]}", "f32[1]"},
+    {"Slice", {"f32[10]"}, "{axes=[0], begins=[7], ends=[2], steps=[1]}", "f32[0]"},
+    {"Slice", {"f32[0]"}, "{axes=[0], begins=[0], ends=[5], steps=[1]}", "f32[0]"},
+    {"Slice", {"f32[10]"}, "{axes=[0], begins=[100], ends=[-100], steps=[-3]}", "f32[4]"},
+    {"Slice", {"f32[N,8]"}, "{axes=[0], begins=[0], ends=[1], steps=[1]}", "f32[1,8]"},
+    {"Slice", {"f32[N,8]"}, "{axes=[0], begins=[0], ends=[2147483647], steps=[1]}", "f32[N,8]"},
+    {"Slice", {"f32[N,8]"}, "{axes=[0,1], begins=[0,2], ends=[-1,4], steps=[1,1]}", "f32[N-1,2]"},
+    {"Slice", {"f32[N,8]"}, "{axes=[0], begins=[1], ends=[4], steps=[1]}", "f32[min(N,4)-1,8]"},
+    {"Slice", {"s64[4] = [5, 6, 7, 8]"}, "{axes=[0], begins=[-1], ends=[0], steps=[-2]}", "s64[2] // [8, 6]"},
+    {"Slice", {"f32[10]"}, "{axes=[0], begins=[2], ends=[7], steps=[0]}", "error: step is 0"},
+    {"Slice", {"f32[10]"}, "{axes=[0,0], begins=[2,2], ends=[7,7], steps=[1,1]}", "error: axis 0 is sliced twice"},
+    {"Slice", {"f32[10]"}, "{axes=[1], begins=[2], ends=[7], steps=[1]}", "error: axis is 1"},
+    {"Slice", {"f32[10]"}, "{axes=[0], begins=[2], ends=[7]}", "error: 0 steps"},
+    {"Pad", {"f32[N,H,8]"}, "{before=[0,1,0], after=[0,2,0]}", "f32[N,H+3,8]"},
+    {"Pad", {"f32[5]"}, "{before=[-2], after=[0], value=-inf}", "f32[3]"},
+    {"Pad", {"s8[5] quant(scale=1, zero_point=0)"}, "{before=[1], after=[0]}", "s8[6]"},
+    {"Pad", {"f32[5]"}, "{before=[-6], after=[0]}", "error: pads take 1 more than dimension 0 has"},
+    {"Pad", {"f32[5]"}, "{before=[1]}", "error: pads have 1 and 0 entries, input has rank 1"},
+    // Shapes.
+    {"Shape", {"f32[N,3,H]"}, "", "s64[3] // [N, 3, H]"},
+    {"Shape", {"f32[]"}, "", "s64[0] // []"},
+    {"Gather", {"f32[100,N]", "s64[2,3]"}, "", "f32[2,3,N]"},
+    {"Gather", {"f32[N,8]", "s64[]"}, "{axis=1}", "f32[N]"},
+    {"Gather", {"s64[3] = [5, 6, 7]", "s64[] = [-1]"}, "", "s64[] // [7]"},
+    {"Gather", {"s64[3] = [5, 6, 7]", "s64[2] = [1, 0]"}, "", "s64[2] // [6, 5]"},
+    {"Gather", {"f32[3]", "s64[1] = [3]"}, "", "error: index 3 is outside an axis of 3"},
+    {"Gather", {"f32[3]", "s64[1] = [-4]"}, "", "error: index -4 is outside an axis of 3"},
+    {"Gather", {"f32[3]", "f32[1]"}, "", "error: indices are f32"},
+    {"Gather", {"f32[3]", "s64[1]"}, "{axis=1}", "error: axis is 1"},
+    {"Cast", {"f32[N]"}, "{to=9}", "s64[N]"},
+    {"Cast", {"s64[2] = [5, 6]"}, "{to=8}", "s32[2] // [5, 6]"},
+    {"Cast", {"s64[2] = [5, 6]"}, "{to=1}", "f32[2]"},
+    {"Cast", {"f32[N]"}, "{to=77}", "error: type number 77 is unknown"},
+    {"Cast", {"s8[N] quant(scale=1, zero_point=0)"}, "{to=1}", "error: operand 'v0' is quantized, the op takes float only"},
+    // Borders of quantized graphs.
+    {"Quantize", {"f32[N,8]"}, "", "s8[N,8]", kQ},
+    {"Quantize", {"f32[N,8]"}, "", "error: no quantization parameters"},
+    {"Quantize", {"f32[N,8]"}, "", "error: scale 0 is 0.000000, must be normal", "quant(scale=0, zero_point=0)"},
+    {"Quantize", {"f32[N,8]"}, "", "error: scale 0 is 0.000000, must be normal", "quant(scale=1e-40, zero_point=0)"},
+    {"Quantize", {"f32[N,8]"}, "", "error: scale 0 is inf", "quant(scale=inf, zero_point=0)"},
+    {"Quantize", {"f32[N,8]"}, "", "error: scale 0 is nan", "quant(scale=nan, zero_point=0)"},
+    {"Quantize", {"f32[N,8]"}, "", "error: must be normal and above 0", "quant(scale=-1, zero_point=0)"},
+    {"Quantize", {"f32[N,8]"}, "", "error: zero point 128 is outside [-128, 127]", "quant(scale=1, zero_point=128)"},
+    {"Quantize", {"f32[N,8]"}, "", "error: quantized range [-128, 255] does not fit s8", "quant(scale=1, zero_point=0, qmax=255)"},
+    {"Quantize", {"f32[N,2]"}, "", "error: must be per tensor", "quant(axis=1, scales=[1,1])"},
+    {"Quantize", {"f32[N,2]"}, "", "error: 2 scales and 2 zero points, must be 1", "quant(scales=[1,1])"},
+    {"Quantize", {"s64[N,8]"}, "", "error: input is s64, must be float", kQ},
+    {"Dequantize", {"s8[N] quant(scale=1, zero_point=0)"}, "", "f32[N]"},
+    {"Dequantize", {"s8[N]"}, "", "error: without quantization parameters"},
+    {"Regrid", {"s8[N] quant(scale=1, zero_point=0)"}, "", "s8[N]", kQ},
+    {"Regrid", {"f32[N]"}, "", "error: without quantization parameters", kQ},
+};
+
+// Text of a graph with one node, whose result is left to inference.
+std::string graph_text(const InferCase& c) {
+  std::string sources, operands;
+  for (size_t i = 0; i < c.operands.size(); ++i) {
+    const std::string text = c.operands[i];
+    const std::string name = "%v" + std::to_string(i);
+    operands += (i ? ", " : "") + (text == "_" ? text : name);
+    if (text == "_") continue;
+    const bool constant = text.find(" = ") != std::string::npos;
+    sources += std::string(constant ? "constant " : "input ") + name + " : " + text + "\n";
+  }
+  return "graph {\n" + sources + "%y " + c.quant + " = " + c.op + " (" + operands + ") " + c.attrs + "\noutput %y\n}";
+}
+
+std::string infer_text(const InferCase& c) {
+  const auto g = parse_graph(graph_text(c));
+  if (!g) return "error: " + g.error().message;
+  const Value& v = g->value(g->outputs()[0]);
+  std::string s = print_type(g->dims(), v.type);
+  if (!v.contents) return s;
+  s += " // [";
+  for (size_t i = 0; i < v.contents->size(); ++i) s += (i ? ", " : "") + g->dims().text((*v.contents)[i]);
+  return s + "]";
+}
+
+TEST_CASE("every op infers the types and contents of the case table") {
+  for (const InferCase& c : kCases) {
+    const std::string expected = c.expected;
+    const std::string got = infer_text(c);
+    CAPTURE(graph_text(c));
+    CAPTURE(got);
+    if (expected.starts_with("error: ")) {
+      CHECK(got.starts_with("error: "));
+      CHECK(got.find(expected.substr(7)) != std::string::npos);
+    } else {
+      CHECK(got == expected);
+    }
+  }
+}
+
+TEST_CASE("the case table has a case that infers and one that fails for every op") {
+  std::set<std::string> good, bad;
+  for (const InferCase& c : kCases) (std::string(c.expected).starts_with("error: ") ? bad : good).insert(c.op);
+#define LATHE_OP(name, number, attrs)                                                                           \
+  CHECK_MESSAGE((good.contains(#name) || Op::k##name == Op::kAssign), #name " has no case that infers");        \
+  CHECK_MESSAGE((bad.contains(#name) || op_def(Op::k##name).max_inputs == 1 || Op::k##name == Op::kAssign || op_def(Op::k##name).layout_free), \
+                #name " has no case that fails");
+#include "runtime/ops.def"
+#undef LATHE_OP
+}
+
+}  // namespace
+}  // namespace lathe
