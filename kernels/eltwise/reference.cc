@@ -75,11 +75,11 @@ template <class T> void dequantize_8(const DequantizeF32Args& g) {
 
 }  // namespace
 
-void unary_f32_reference(const UnaryF32Args& g) {
+void unary_f32_scalar(const UnaryF32Args& g) {
   for (uint32_t i = 0; i < g.n; ++i) g.y[i] = unary(g.op, g.x[i], g.a, g.b);
 }
 
-void binary_f32_reference(const BinaryF32Args& g) {
+void binary_f32_scalar(const BinaryF32Args& g) {
   for (uint32_t r = 0; r < g.rows; ++r) {
     const float* a = g.a + r * g.a_row;
     const float* b = g.b + r * g.b_row;
@@ -88,25 +88,25 @@ void binary_f32_reference(const BinaryF32Args& g) {
   }
 }
 
-void binary_s8_reference(const BinaryS8Args& g) { binary_rows_8<int8_t>(g); }
-void binary_u8_reference(const BinaryS8Args& g) { binary_rows_8<uint8_t>(g); }
+void binary_s8_scalar(const BinaryS8Args& g) { binary_rows_8<int8_t>(g); }
+void binary_u8_scalar(const BinaryS8Args& g) { binary_rows_8<uint8_t>(g); }
 
-void lut_s8_reference(const Lut8Args& g) {
+void lut_s8_scalar(const Lut8Args& g) {
   const int8_t* x = static_cast<const int8_t*>(g.x);
   int8_t* y = static_cast<int8_t*>(g.y);
   for (uint32_t i = 0; i < g.n; ++i) y[i] = g.table[x[i] + 128];
 }
-void lut_u8_reference(const Lut8Args& g) {
+void lut_u8_scalar(const Lut8Args& g) {
   const uint8_t* x = static_cast<const uint8_t*>(g.x);
   uint8_t* y = static_cast<uint8_t*>(g.y);
   for (uint32_t i = 0; i < g.n; ++i) y[i] = static_cast<uint8_t>(g.table[x[i]] + 128);
 }
 
-void regrid_s8_reference(const RegridS8Args& g) { regrid_8<int8_t>(g); }
-void regrid_u8_reference(const RegridS8Args& g) { regrid_8<uint8_t>(g); }
-void quantize_f32_s8_reference(const QuantizeF32Args& g) { quantize_8<int8_t>(g); }
-void quantize_f32_u8_reference(const QuantizeF32Args& g) { quantize_8<uint8_t>(g); }
-void dequantize_s8_f32_reference(const DequantizeF32Args& g) { dequantize_8<int8_t>(g); }
-void dequantize_u8_f32_reference(const DequantizeF32Args& g) { dequantize_8<uint8_t>(g); }
+void regrid_s8_scalar(const RegridS8Args& g) { regrid_8<int8_t>(g); }
+void regrid_u8_scalar(const RegridS8Args& g) { regrid_8<uint8_t>(g); }
+void quantize_f32_s8_scalar(const QuantizeF32Args& g) { quantize_8<int8_t>(g); }
+void quantize_f32_u8_scalar(const QuantizeF32Args& g) { quantize_8<uint8_t>(g); }
+void dequantize_s8_f32_scalar(const DequantizeF32Args& g) { dequantize_8<int8_t>(g); }
+void dequantize_u8_f32_scalar(const DequantizeF32Args& g) { dequantize_8<uint8_t>(g); }
 
 }  // namespace lathe::kernels

@@ -26,6 +26,30 @@ template <uint32_t kBytes> void transpose(const TransposeArgs& g) {
   }
 }
 
+// Rows of a constant number of bytes, without a call each.
+template <uint32_t kBytes> void copy_rows(const CopyArgs& g) {
+  for (uint32_t r = 0; r < g.rows; ++r) {
+    move<kBytes>(static_cast<uint8_t*>(g.y) + static_cast<ptrdiff_t>(r) * g.y_row,
+                 static_cast<const uint8_t*>(g.x) + static_cast<ptrdiff_t>(r) * g.x_row);
+  }
+}
+
+void copy_dense(const CopyArgs& g) {
+  const size_t bytes = static_cast<size_t>(g.n) * g.elem_bytes;
+  switch (bytes) {
+    case 4: return copy_rows<4>(g);
+    case 8: return copy_rows<8>(g);
+    case 16: return copy_rows<16>(g);
+    case 32: return copy_rows<32>(g);
+    case 64: return copy_rows<64>(g);
+    default: break;
+  }
+  for (uint32_t r = 0; r < g.rows; ++r) {
+    __builtin_memcpy(static_cast<uint8_t*>(g.y) + static_cast<ptrdiff_t>(r) * g.y_row,
+                     static_cast<const uint8_t*>(g.x) + static_cast<ptrdiff_t>(r) * g.x_row, bytes);
+  }
+}
+
 template <uint32_t kBytes> void copy_steps(const CopyArgs& g) {
   for (uint32_t r = 0; r < g.rows; ++r) {
     const uint8_t* x = static_cast<const uint8_t*>(g.x) + static_cast<ptrdiff_t>(r) * g.x_row;
@@ -42,7 +66,7 @@ template <uint32_t kBytes> void fill_as(uint8_t* y, uint32_t n, uint64_t value) 
 
 }  // namespace
 
-void transpose_reference(const TransposeArgs& g) {
+void transpose_scalar(const TransposeArgs& g) {
   switch (g.elem_bytes) {
     case 1: return transpose<1>(g);
     case 2: return transpose<2>(g);
@@ -51,14 +75,8 @@ void transpose_reference(const TransposeArgs& g) {
   }
 }
 
-void copy_reference(const CopyArgs& g) {
-  if (g.x_step == static_cast<int32_t>(g.elem_bytes)) {
-    for (uint32_t r = 0; r < g.rows; ++r) {
-      __builtin_memcpy(static_cast<uint8_t*>(g.y) + static_cast<ptrdiff_t>(r) * g.y_row,
-                       static_cast<const uint8_t*>(g.x) + static_cast<ptrdiff_t>(r) * g.x_row, static_cast<size_t>(g.n) * g.elem_bytes);
-    }
-    return;
-  }
+void copy_scalar(const CopyArgs& g) {
+  if (g.x_step == static_cast<int32_t>(g.elem_bytes)) return copy_dense(g);
   switch (g.elem_bytes) {
     case 1: return copy_steps<1>(g);
     case 2: return copy_steps<2>(g);

@@ -1,37 +1,12 @@
 // Scalar pooling and means.
 #include "kernels/math/math.h"
-#include "kernels/pool/pool.h"
+#include "kernels/pool/window.h"
 #include "lathe/arith.h"
 
 namespace lathe::kernels {
 namespace {
 
-// One output pixel's window.
-struct Window {
-  int32_t top, left;  // of its first tap, may be negative
-  TapRange h, w;      // taps inside x
-};
-Window window_at(const PoolGeometry& g, uint32_t oh, uint32_t ow) {
-  Window p;
-  p.top = static_cast<int32_t>(oh * g.stride_h) - static_cast<int32_t>(g.pad_top);
-  p.left = static_cast<int32_t>(ow * g.stride_w) - static_cast<int32_t>(g.pad_left);
-  p.h = taps_inside(p.top, g.kernel_h, g.dilation_h, g.in_h);
-  p.w = taps_inside(p.left, g.kernel_w, g.dilation_w, g.in_w);
-  return p;
-}
-
-// Calls f(first element of the tap's pixel) for every tap of the window inside x, rows first.
-template <class F> void each_tap(const PoolGeometry& g, const Window& p, const F& f) {
-  for (uint32_t i = p.h.first; i < p.h.last; ++i) {
-    const uint32_t row = static_cast<uint32_t>(p.top + static_cast<int32_t>(i * g.dilation_h));
-    for (uint32_t j = p.w.first; j < p.w.last; ++j) {
-      const uint32_t col = static_cast<uint32_t>(p.left + static_cast<int32_t>(j * g.dilation_w));
-      f((row * g.in_w + col) * g.c);
-    }
-  }
-}
-
-// Max over taps, V the value to start from.
+// Max over taps and `lowest`.
 template <class T> void max_pool(const PoolGeometry& g, const T* x, T* y, uint32_t begin, uint32_t end, T lowest) {
   for (uint32_t oh = begin; oh < end; ++oh) {
     for (uint32_t ow = 0; ow < g.out_w; ++ow) {
@@ -54,7 +29,7 @@ template <class T> void avg_pool_8(const AvgPoolS8Args& a) {
       const Window p = window_at(g, oh, ow);
       const float m = multiplier_for(*a.c, counted_rows(g, a.rule, oh) * counted_columns(g, a.rule, ow));
       // Padding taps are worth z_x, so that sum - n z_x needs only the taps inside x.
-      const int32_t inside = static_cast<int32_t>((p.h.last - p.h.first) * (p.w.last - p.w.first));
+      const int32_t inside = static_cast<int32_t>(p.inside());
       T* out = static_cast<T*>(a.y) + (oh * g.out_w + ow) * g.c;
       for (uint32_t c = 0; c < g.c; ++c) {
         int32_t sum = 0;
@@ -99,18 +74,18 @@ float sum_column(const float* x, uint32_t k, uint32_t k_step) {
 
 }  // namespace
 
-void max_pool_s8_reference(const MaxPoolS8Args& a) {
+void max_pool_s8_scalar(const MaxPoolS8Args& a) {
   max_pool(a.g, static_cast<const int8_t*>(a.x), static_cast<int8_t*>(a.y), a.row_begin, a.row_end, static_cast<int8_t>(a.lowest));
 }
-void max_pool_u8_reference(const MaxPoolS8Args& a) {
+void max_pool_u8_scalar(const MaxPoolS8Args& a) {
   max_pool(a.g, static_cast<const uint8_t*>(a.x), static_cast<uint8_t*>(a.y), a.row_begin, a.row_end, static_cast<uint8_t>(a.lowest));
 }
-void max_pool_f32_reference(const MaxPoolF32Args& a) { max_pool(a.g, a.x, a.y, a.row_begin, a.row_end, -kFloatInfinity); }
+void max_pool_f32_scalar(const MaxPoolF32Args& a) { max_pool(a.g, a.x, a.y, a.row_begin, a.row_end, -kFloatInfinity); }
 
-void avg_pool_s8_reference(const AvgPoolS8Args& a) { avg_pool_8<int8_t>(a); }
-void avg_pool_u8_reference(const AvgPoolS8Args& a) { avg_pool_8<uint8_t>(a); }
+void avg_pool_s8_scalar(const AvgPoolS8Args& a) { avg_pool_8<int8_t>(a); }
+void avg_pool_u8_scalar(const AvgPoolS8Args& a) { avg_pool_8<uint8_t>(a); }
 
-void avg_pool_f32_reference(const AvgPoolF32Args& a) {
+void avg_pool_f32_scalar(const AvgPoolF32Args& a) {
   const PoolGeometry& g = a.g;
   for (uint32_t oh = a.row_begin; oh < a.row_end; ++oh) {
     for (uint32_t ow = 0; ow < g.out_w; ++ow) {
@@ -127,10 +102,10 @@ void avg_pool_f32_reference(const AvgPoolF32Args& a) {
   }
 }
 
-void mean_s8_reference(const MeanS8Args& g) { mean_8<int8_t>(g); }
-void mean_u8_reference(const MeanS8Args& g) { mean_8<uint8_t>(g); }
+void mean_s8_scalar(const MeanS8Args& g) { mean_8<int8_t>(g); }
+void mean_u8_scalar(const MeanS8Args& g) { mean_8<uint8_t>(g); }
 
-void mean_f32_reference(const MeanF32Args& g) {
+void mean_f32_scalar(const MeanF32Args& g) {
   for (uint32_t i = 0; i < g.n; ++i) {
     const float* x = g.x + i * g.step;
     g.y[i] = (g.k_step == 1 ? sum_row(x, g.k) : sum_column(x, g.k, g.k_step)) / static_cast<float>(g.k);

@@ -23,7 +23,7 @@ template <class T> void softmax_8(const SoftmaxS8Args& g, Storage storage) {
 
 }  // namespace
 
-void softmax_f32_reference(const SoftmaxF32Args& g) {
+void softmax_f32_scalar(const SoftmaxF32Args& g) {
   for (uint32_t r = 0; r < g.rows; ++r) {
     const float* x = g.x + r * g.n;
     float* y = g.y + r * g.n;
@@ -39,7 +39,7 @@ void softmax_f32_reference(const SoftmaxF32Args& g) {
   }
 }
 
-void softmax_s8_reference(const SoftmaxS8Args& g) { softmax_8<int8_t>(g, Storage::kS8); }
-void softmax_u8_reference(const SoftmaxS8Args& g) { softmax_8<uint8_t>(g, Storage::kU8); }
+void softmax_s8_scalar(const SoftmaxS8Args& g) { softmax_8<int8_t>(g, Storage::kS8); }
+void softmax_u8_scalar(const SoftmaxS8Args& g) { softmax_8<uint8_t>(g, Storage::kU8); }
 
 }  // namespace lathe::kernels

@@ -1,0 +1,67 @@
+// Vector forms of math.h over a Lanes type (x86_*_lanes.h), with fused multiply-adds. Included by ISA files only, after their lanes.
+#pragma once
+#include <stdint.h>
+
+#include "kernels/math/math.h"
+#include "lathe/arith.h"
+
+namespace lathe::kernels {
+namespace {
+
+// Calls body(i, Whole) for every whole vector of n elements and body(i, Part) for what is left.
+template <class L, class Body> [[gnu::always_inline]] inline void for_each_vector(uint32_t n, const Body& body) {
+  uint32_t i = 0;
+  for (; i + L::kWidth <= n; i += L::kWidth) body(i, typename L::Whole{});
+  if (i < n) body(i, typename L::Part{n - i});
+}
+
+// NaN stays NaN.
+template <class L> [[gnu::always_inline]] inline typename L::F clamp_lanes(typename L::F v, typename L::F lo, typename L::F hi) {
+  return L::min(hi, L::max(lo, v));
+}
+
+// ARITHMETIC's R(v, z) for limits that are the same in all lanes.
+template <class L> struct Rounding {
+  typename L::F lo, hi;
+  typename L::I z;
+  Rounding(int32_t zero_point, int32_t q_lo, int32_t q_hi)
+      : lo(static_cast<float>(q_lo - zero_point)), hi(static_cast<float>(q_hi - zero_point)), z(zero_point) {}
+  [[gnu::always_inline]] typename L::I operator()(typename L::F v) const { return L::round(L::min(L::max(v, lo), hi)) + z; }
+};
+
+// At most 2 ulp, denormal results included; NaN stays NaN.
+template <class L> [[gnu::always_inline]] inline typename L::F exp_lanes(typename L::F x) {
+  using C = ExpConstants;
+  using F = typename L::F;
+  x = clamp_lanes<L>(x, F(C::kLowest), F(C::kHighest));
+  const typename L::I k = L::round(x * F(C::kLog2e));
+  const F n = L::to_float(k);
+  const F r = L::neg_mul_add(n, F(C::kLn2Low), L::neg_mul_add(n, F(C::kLn2High), x));
+  F p = F(C::kP[0]);
+  for (uint32_t i = 1; i < 6; ++i) p = L::mul_add(p, r, F(C::kP[i]));
+  const F e = L::mul_add(p, r * r, r) + F(1.0f);
+  const typename L::I half = L::half(k);
+  return e * L::exp2(half) * L::exp2(k - half);
+}
+
+// At most 3 ulp.
+template <class L> [[gnu::always_inline]] inline typename L::F sigmoid_lanes(typename L::F x) {
+  using F = typename L::F;
+  const F e = exp_lanes<L>(F(0.0f) - L::abs(x));
+  return xsimd::select(x < F(0.0f), e, F(1.0f)) / (F(1.0f) + e);
+}
+
+// At most 3 ulp.
+template <class L> [[gnu::always_inline]] inline typename L::F tanh_lanes(typename L::F x) {
+  using C = TanhConstants;
+  using F = typename L::F;
+  const F a = L::abs(x), z = x * x;
+  F p = F(C::kP[0]);
+  for (uint32_t i = 1; i < 5; ++i) p = L::mul_add(p, z, F(C::kP[i]));
+  const F small = L::mul_add(p * z, x, x);
+  const F large = F(1.0f) - F(2.0f) / (exp_lanes<L>(a + a) + F(1.0f));
+  return xsimd::select(a < F(C::kSplit), small, L::with_sign(large, x));
+}
+
+}  // namespace
+}  // namespace lathe::kernels

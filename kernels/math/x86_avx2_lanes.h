@@ -1,0 +1,93 @@
+// Vectors of eight lanes for the AVX2 files of the elementwise, pooling and softmax families: what their loops (simd_*.h) are written in.
+//
+// Only x86_avx2.cc files include this. Everything is in an anonymous namespace and inlined: an ISA archive may hold no weak symbol.
+#pragma once
+#include <immintrin.h>
+#include <stdint.h>
+
+#include <xsimd/xsimd.hpp>
+
+namespace lathe::kernels {
+namespace {
+
+struct Lanes {
+  static constexpr uint32_t kWidth = 8;
+  using Arch = xsimd::fma3<xsimd::avx2>;
+  using F = xsimd::batch<float, Arch>;
+  using I = xsimd::batch<int32_t, Arch>;
+
+  // All lanes, or the first n of them.
+  struct Whole {};
+  struct Part {
+    uint32_t n;
+  };
+
+  static __m256i mask(Part p) {
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int32_t>(p.n)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+  }
+  static F load(const float* p, Whole) { return _mm256_loadu_ps(p); }
+  static F load(const float* p, Part n) { return _mm256_maskload_ps(p, mask(n)); }
+  static void store(float* p, F v, Whole) { _mm256_storeu_ps(p, v); }
+  static void store(float* p, F v, Part n) { _mm256_maskstore_ps(p, mask(n), v); }
+  // v where there are lanes, `other` in the rest.
+  static F keep(F v, F, Whole) { return v; }
+  static F keep(F v, F other, Part n) { return _mm256_blendv_ps(other, v, _mm256_castsi256_ps(mask(n))); }
+
+  static I keep(I v, I, Whole) { return v; }
+  static I keep(I v, I other, Part n) { return _mm256_blendv_epi8(other, v, mask(n)); }
+
+  // Bytes as int32, every byte xor `flip` first; kUnsigned says how they extend.
+  template <bool kUnsigned> static I widen(__m128i bytes, uint32_t flip) {
+    const __m128i v = _mm_xor_si128(bytes, _mm_set1_epi8(static_cast<char>(flip)));
+    return kUnsigned ? _mm256_cvtepu8_epi32(v) : _mm256_cvtepi8_epi32(v);
+  }
+  template <bool kUnsigned> static I load8(const uint8_t* p, uint32_t flip, Whole) {
+    return widen<kUnsigned>(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)), flip);
+  }
+  template <bool kUnsigned> static I load8(const uint8_t* p, uint32_t flip, Part n) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < n.n; ++i) bytes |= static_cast<uint64_t>(p[i]) << (8 * i);
+    return widen<kUnsigned>(_mm_cvtsi64_si128(static_cast<long long>(bytes)), flip);
+  }
+  // The low byte of every lane.
+  static uint64_t low_bytes(I v) {
+    const __m256i pick = _mm256_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 0, 4, 8, 12, -1, -1, -1, -1, -1, -1,
+                                          -1, -1, -1, -1, -1, -1);
+    const __m256i b = _mm256_shuffle_epi8(v, pick);
+    return static_cast<uint64_t>(_mm_cvtsi128_si64(_mm_unpacklo_epi32(_mm256_castsi256_si128(b), _mm256_extracti128_si256(b, 1))));
+  }
+  static void store8(uint8_t* p, I v, Whole) {
+    const uint64_t bytes = low_bytes(v);
+    __builtin_memcpy(p, &bytes, 8);
+  }
+  static void store8(uint8_t* p, I v, Part n) {
+    const uint64_t bytes = low_bytes(v);
+    for (uint32_t i = 0; i < n.n; ++i) p[i] = static_cast<uint8_t>(bytes >> (8 * i));
+  }
+
+  // table[index] for indices of at most 255: 32 bits are read at every index, the upper half is dropped.
+  static I lookup16(const uint16_t* table, I index) {
+    return _mm256_and_si256(_mm256_i32gather_epi32(reinterpret_cast<const int*>(table), index, 2), _mm256_set1_epi32(0xffff));
+  }
+
+  static F to_float(I v) { return _mm256_cvtepi32_ps(v); }
+  // Half to even. Requires: |v| < 2^31.
+  static I round(F v) { return _mm256_cvtps_epi32(v); }
+  // v > a ? v : a and v < a ? v : a: with a NaN the second operand.
+  static F max(F v, F a) { return _mm256_max_ps(v, a); }
+  static F min(F v, F a) { return _mm256_min_ps(v, a); }
+  static I max(I a, I b) { return _mm256_max_epi32(a, b); }
+  // a * b + c and c - a * b, rounded once.
+  static F mul_add(F a, F b, F c) { return _mm256_fmadd_ps(a, b, c); }
+  static F neg_mul_add(F a, F b, F c) { return _mm256_fnmadd_ps(a, b, c); }
+  static F sqrt(F v) { return _mm256_sqrt_ps(v); }
+  // 2^k. Requires: -126 <= k <= 127.
+  static F exp2(I k) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(k, _mm256_set1_epi32(127)), 23)); }
+  static I half(I v) { return _mm256_srai_epi32(v, 1); }
+  static F abs(F v) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), v); }
+  // The size of `v` with the sign of `sign`. Requires: v >= 0.
+  static F with_sign(F v, F sign) { return _mm256_or_ps(v, _mm256_and_ps(sign, _mm256_set1_ps(-0.0f))); }
+};
+
+}  // namespace
+}  // namespace lathe::kernels

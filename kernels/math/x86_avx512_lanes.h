@@ -1,0 +1,64 @@
+// Vectors of sixteen lanes for the AVX-512 files: the counterpart of x86_avx2_lanes.h, with masks for partial vectors.
+#pragma once
+#include <immintrin.h>
+#include <stdint.h>
+
+#include <xsimd/xsimd.hpp>
+
+namespace lathe::kernels {
+namespace {
+
+struct Lanes {
+  static constexpr uint32_t kWidth = 16;
+  using Arch = xsimd::avx512bw;
+  using F = xsimd::batch<float, Arch>;
+  using I = xsimd::batch<int32_t, Arch>;
+
+  struct Whole {};
+  struct Part {
+    uint32_t n;
+  };
+
+  static __mmask16 mask(Part p) { return static_cast<__mmask16>((1u << p.n) - 1); }
+  static F load(const float* p, Whole) { return _mm512_loadu_ps(p); }
+  static F load(const float* p, Part n) { return _mm512_maskz_loadu_ps(mask(n), p); }
+  static void store(float* p, F v, Whole) { _mm512_storeu_ps(p, v); }
+  static void store(float* p, F v, Part n) { _mm512_mask_storeu_ps(p, mask(n), v); }
+  static F keep(F v, F, Whole) { return v; }
+  static F keep(F v, F other, Part n) { return _mm512_mask_mov_ps(other, mask(n), v); }
+  static I keep(I v, I, Whole) { return v; }
+  static I keep(I v, I other, Part n) { return _mm512_mask_mov_epi32(other, mask(n), v); }
+
+  template <bool kUnsigned> static I widen(__m128i bytes, uint32_t flip) {
+    const __m128i v = _mm_xor_si128(bytes, _mm_set1_epi8(static_cast<char>(flip)));
+    return kUnsigned ? _mm512_cvtepu8_epi32(v) : _mm512_cvtepi8_epi32(v);
+  }
+  template <bool kUnsigned> static I load8(const uint8_t* p, uint32_t flip, Whole) {
+    return widen<kUnsigned>(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)), flip);
+  }
+  template <bool kUnsigned> static I load8(const uint8_t* p, uint32_t flip, Part n) {
+    return widen<kUnsigned>(_mm_maskz_loadu_epi8(mask(n), p), flip);
+  }
+  static void store8(uint8_t* p, I v, Whole) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(v)); }
+  static void store8(uint8_t* p, I v, Part n) { _mm_mask_storeu_epi8(p, mask(n), _mm512_cvtepi32_epi8(v)); }
+
+  static I lookup16(const uint16_t* table, I index) {
+    return _mm512_and_si512(_mm512_i32gather_epi32(index, table, 2), _mm512_set1_epi32(0xffff));
+  }
+
+  static F to_float(I v) { return _mm512_cvtepi32_ps(v); }
+  static I round(F v) { return _mm512_cvtps_epi32(v); }
+  static F max(F v, F a) { return _mm512_max_ps(v, a); }
+  static F min(F v, F a) { return _mm512_min_ps(v, a); }
+  static I max(I a, I b) { return _mm512_max_epi32(a, b); }
+  static F mul_add(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
+  static F neg_mul_add(F a, F b, F c) { return _mm512_fnmadd_ps(a, b, c); }
+  static F sqrt(F v) { return _mm512_sqrt_ps(v); }
+  static F exp2(I k) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(k, _mm512_set1_epi32(127)), 23)); }
+  static I half(I v) { return _mm512_srai_epi32(v, 1); }
+  static F abs(F v) { return _mm512_andnot_ps(_mm512_set1_ps(-0.0f), v); }
+  static F with_sign(F v, F sign) { return _mm512_or_ps(v, _mm512_and_ps(sign, _mm512_set1_ps(-0.0f))); }
+};
+
+}  // namespace
+}  // namespace lathe::kernels

@@ -1,0 +1,99 @@
+// Pooling and means for AVX2.
+#include "kernels/math/x86_avx2_lanes.h"
+
+#include "kernels/pool/simd_loops.h"
+
+namespace lathe::kernels {
+namespace {
+
+template <bool kUnsigned> __m256i max_bytes(__m256i a, __m256i b) { return kUnsigned ? _mm256_max_epu8(a, b) : _mm256_max_epi8(a, b); }
+template <bool kUnsigned> __m128i max_bytes(__m128i a, __m128i b) { return kUnsigned ? _mm_max_epu8(a, b) : _mm_max_epi8(a, b); }
+
+// Up to 8 bytes, without touching any byte past them.
+__m128i load_bytes(const uint8_t* p, uint32_t n) {
+  uint64_t bytes = 0;
+  if (n == 8) {
+    __builtin_memcpy(&bytes, p, 8);
+  } else {
+    for (uint32_t i = 0; i < n; ++i) bytes |= static_cast<uint64_t>(p[i]) << (8 * i);
+  }
+  return _mm_cvtsi64_si128(static_cast<long long>(bytes));
+}
+void store_bytes(uint8_t* p, __m128i v, uint32_t n) {
+  const uint64_t bytes = static_cast<uint64_t>(_mm_cvtsi128_si64(v));
+  if (n == 8) {
+    __builtin_memcpy(p, &bytes, 8);
+  } else {
+    for (uint32_t i = 0; i < n; ++i) p[i] = static_cast<uint8_t>(bytes >> (8 * i));
+  }
+}
+
+// 32 channels at a time, then 16, then what is left in steps of 8.
+template <bool kUnsigned> void max_pool_8(const MaxPoolS8Args& a) {
+  const uint8_t* x = static_cast<const uint8_t*>(a.x);
+  const __m256i lowest = _mm256_set1_epi8(static_cast<char>(a.lowest));
+  each_pixel(a.g, a.row_begin, a.row_end, [&](const Window& p, uint32_t at_out, uint32_t, uint32_t) __attribute__((always_inline)) {
+    uint8_t* out = static_cast<uint8_t*>(a.y) + at_out;
+    uint32_t c = 0;
+    for (; c + 32 <= a.g.c; c += 32) {
+      __m256i best = lowest;
+      each_tap(a.g, p, [&](uint32_t at) __attribute__((always_inline)) {
+        best = max_bytes<kUnsigned>(best, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + at + c)));
+      });
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + c), best);
+    }
+    if (c + 16 <= a.g.c) {
+      __m128i best = _mm256_castsi256_si128(lowest);
+      each_tap(a.g, p, [&](uint32_t at) __attribute__((always_inline)) {
+        best = max_bytes<kUnsigned>(best, _mm_loadu_si128(reinterpret_cast<const __m128i*>(x + at + c)));
+      });
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + c), best);
+      c += 16;
+    }
+    for (; c < a.g.c; c += 8) {
+      const uint32_t n = a.g.c - c < 8 ? a.g.c - c : 8;
+      __m128i best = _mm256_castsi256_si128(lowest);
+      each_tap(a.g, p, [&](uint32_t at) __attribute__((always_inline)) { best = max_bytes<kUnsigned>(best, load_bytes(x + at + c, n)); });
+      store_bytes(out + c, best, n);
+    }
+  });
+}
+
+// Contiguous values: psadbw adds unsigned bytes. Signed ones are turned to q + 128 first, and 128 k comes off again.
+template <bool kUnsigned> int32_t sum_row_8(const uint8_t* x, uint32_t k) {
+  const __m256i flip = _mm256_set1_epi8(kUnsigned ? 0 : static_cast<char>(0x80));
+  __m256i sums = _mm256_setzero_si256();
+  uint32_t j = 0;
+  for (; j + 32 <= k; j += 32) {
+    const __m256i v = _mm256_xor_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + j)), flip);
+    sums = _mm256_add_epi64(sums, _mm256_sad_epu8(v, _mm256_setzero_si256()));
+  }
+  const __m128i two = _mm_add_epi64(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
+  uint32_t total = static_cast<uint32_t>(_mm_cvtsi128_si64(two) + _mm_extract_epi64(two, 1));
+  for (; j < k; ++j) total += kUnsigned ? x[j] : static_cast<uint8_t>(x[j] ^ 0x80);
+  return static_cast<int32_t>(total - (kUnsigned ? 0u : 128u * k));
+}
+
+template <bool kUnsigned> void mean_8(const MeanS8Args& g) {
+  if (g.k_step != 1) return mean_columns_8<Lanes, kUnsigned>(g);
+  const uint8_t* x = static_cast<const uint8_t*>(g.x);
+  uint8_t* y = static_cast<uint8_t*>(g.y);
+  for (uint32_t i = 0; i < g.n; ++i) {
+    const int32_t sum = sum_row_8<kUnsigned>(x + i * g.step, g.k);
+    y[i] = static_cast<uint8_t>(mean_quantized(sum, static_cast<int32_t>(g.k), g.c.x_zero, g.c.m, g.c.zero_point, g.c.lo, g.c.hi));
+  }
+}
+
+}  // namespace
+
+void max_pool_s8_x86_avx2(const MaxPoolS8Args& a) { max_pool_8<false>(a); }
+void max_pool_u8_x86_avx2(const MaxPoolS8Args& a) { max_pool_8<true>(a); }
+void max_pool_f32_x86_avx2(const MaxPoolF32Args& a) { max_pool_f32<Lanes>(a); }
+void avg_pool_s8_x86_avx2(const AvgPoolS8Args& a) { avg_pool_8<Lanes, false>(a); }
+void avg_pool_u8_x86_avx2(const AvgPoolS8Args& a) { avg_pool_8<Lanes, true>(a); }
+void avg_pool_f32_x86_avx2(const AvgPoolF32Args& a) { avg_pool_f32<Lanes>(a); }
+void mean_s8_x86_avx2(const MeanS8Args& g) { mean_8<false>(g); }
+void mean_u8_x86_avx2(const MeanS8Args& g) { mean_8<true>(g); }
+void mean_f32_x86_avx2(const MeanF32Args& g) { mean_f32<Lanes>(g); }
+
+}  // namespace lathe::kernels
