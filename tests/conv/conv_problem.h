@@ -2,6 +2,7 @@
 // double, that share nothing with the library but the packing of the weights.
 #pragma once
 #include <cmath>
+#include <ostream>
 #include <random>
 #include <vector>
 
