@@ -1,0 +1,113 @@
+// Elementwise operators. Those that Lathe has no kernel for are written with others.
+#include <cmath>
+
+#include "graph/import/onnx/importer.h"
+
+namespace lathe::onnx {
+namespace {
+
+Result<void> import_binary(NodeImport& n, Op op) {
+  LATHE_TRY(const ValueId a, n.value(0));
+  LATHE_TRY(const ValueId b, n.value(1));
+  return n.finish(op, BinaryAttrs{}, {a, b});
+}
+
+Result<void> import_unary(NodeImport& n, Op op) {
+  LATHE_TRY(const ValueId x, n.value(0));
+  return n.finish(op, NoAttrs{}, {x});
+}
+
+Result<ValueId> scalar(NodeImport& n, const std::string& tag, float v) {
+  return n.builder().constant({n.builder().value_name(n.name() + ":" + tag), DType::kF32, {}, Constant::of(std::vector<float>{v})});
+}
+
+Result<ValueId> float_value(NodeImport& n, size_t i) {
+  LATHE_TRY(const ValueId x, n.value(i));
+  if (n.type(x).dtype != DType::kF32)
+    return fail(Code::kUnsupported, std::string("an input of type ") + dtype_name(n.type(x).dtype) + " is not supported, only floats");
+  return x;
+}
+
+}  // namespace
+
+Result<void> import_add(NodeImport& n) { return import_binary(n, Op::kAdd); }
+Result<void> import_sub(NodeImport& n) { return import_binary(n, Op::kSub); }
+Result<void> import_mul(NodeImport& n) { return import_binary(n, Op::kMul); }
+Result<void> import_div(NodeImport& n) { return import_binary(n, Op::kDiv); }
+
+Result<void> import_neg(NodeImport& n) {
+  LATHE_TRY(const ValueId x, float_value(n, 0));
+  LATHE_TRY(const ValueId minus_one, scalar(n, "minus_one", -1.0f));
+  return n.finish(Op::kMul, BinaryAttrs{}, {x, minus_one});
+}
+
+Result<void> import_reciprocal(NodeImport& n) {
+  LATHE_TRY(const ValueId x, float_value(n, 0));
+  LATHE_TRY(const ValueId one, scalar(n, "one", 1.0f));
+  return n.finish(Op::kDiv, BinaryAttrs{}, {one, x});
+}
+
+Result<void> import_sum(NodeImport& n) {
+  LATHE_TRY(ValueId sum, n.value(0));
+  if (n.input_count() == 1) {
+    n.bind({sum, nullptr});
+    return {};
+  }
+  for (size_t i = 1; i + 1 < n.input_count(); ++i) {
+    LATHE_TRY(const ValueId x, n.value(i));
+    LATHE_TRY(sum, n.emit("sum" + std::to_string(i), Op::kAdd, BinaryAttrs{}, {sum, x}));
+  }
+  LATHE_TRY(const ValueId last, n.value(n.input_count() - 1));
+  return n.finish(Op::kAdd, BinaryAttrs{}, {sum, last});
+}
+
+Result<void> import_relu(NodeImport& n) {
+  LATHE_TRY(const ValueId x, n.value(0));
+  return n.finish(Op::kClamp, ClampAttrs{0.0f, kInfinity}, {x});
+}
+
+// Bounds are attributes before opset 11 and optional inputs from then on.
+Result<void> import_clip(NodeImport& n) {
+  ClampAttrs attrs;
+  if (n.opset() < 11) {
+    LATHE_TRY(attrs.lo, n.real("min", -kInfinity));
+    LATHE_TRY(attrs.hi, n.real("max", kInfinity));
+    if (n.input_count() > 1) return fail(Code::kInvalidArgument, "bounds are inputs from opset 11 on");
+  }
+  if (n.has_input(1)) {
+    LATHE_TRY(attrs.lo, n.known_real(1, "the lower bound"));
+  }
+  if (n.has_input(2)) {
+    LATHE_TRY(attrs.hi, n.known_real(2, "the upper bound"));
+  }
+  if (!(attrs.lo <= attrs.hi))
+    return fail(Code::kUnsupported, "the bounds " + std::to_string(attrs.lo) + " and " + std::to_string(attrs.hi) + " are not in order");
+  LATHE_TRY(const ValueId x, n.value(0));
+  return n.finish(Op::kClamp, attrs, {x});
+}
+
+Result<void> import_leaky_relu(NodeImport& n) {
+  LATHE_TRY(const float alpha, n.real("alpha", 0.01f));
+  LATHE_TRY(const ValueId x, n.value(0));
+  return n.finish(Op::kLeakyRelu, LeakyReluAttrs{alpha}, {x});
+}
+
+Result<void> import_sigmoid(NodeImport& n) { return import_unary(n, Op::kSigmoid); }
+Result<void> import_tanh(NodeImport& n) { return import_unary(n, Op::kTanh); }
+Result<void> import_exp(NodeImport& n) { return import_unary(n, Op::kExp); }
+Result<void> import_sqrt(NodeImport& n) { return import_unary(n, Op::kSqrt); }
+Result<void> import_hard_swish(NodeImport& n) { return import_unary(n, Op::kHardSwish); }
+
+// clamp(alpha * x + beta, 0, 1)
+Result<void> import_hard_sigmoid(NodeImport& n) {
+  LATHE_TRY(const float alpha, n.real("alpha", 0.2f));
+  LATHE_TRY(const float beta, n.real("beta", 0.5f));
+  LATHE_TRY(const ValueId x, float_value(n, 0));
+  LATHE_TRY(const ValueId a, scalar(n, "alpha", alpha));
+  LATHE_TRY(const ValueId b, scalar(n, "beta", beta));
+  LATHE_TRY(const ValueId scaled, n.emit("scale", Op::kMul, BinaryAttrs{}, {x, a}));
+  LATHE_TRY(const ValueId shifted, n.emit("shift", Op::kAdd, BinaryAttrs{}, {scaled, b}));
+  return n.finish(Op::kClamp, ClampAttrs{0.0f, 1.0f}, {shifted});
+}
+
+}  // namespace lathe::onnx

@@ -1,0 +1,122 @@
+// Constants, tensors made from dims, and conversions of type.
+#include <algorithm>
+#include <cstring>
+
+#include "graph/import/onnx/importer.h"
+
+namespace lathe::onnx {
+namespace {
+
+// What a node may make from dims alone: more would let a file of a few bytes take all memory.
+constexpr size_t kMaxMadeBytes = size_t{64} << 20;
+
+// A constant that the node makes is named after its result.
+Result<void> bind_made(NodeImport& n, ConstTensor t) {
+  t.name = std::string(n.proto().outputs[0]);
+  return n.bind_constant(std::move(t));
+}
+
+template <class T> ConstTensor list_tensor(DType dtype, const std::vector<T>& values, bool is_scalar) {
+  std::vector<int64_t> dims;
+  if (!is_scalar) dims.push_back(static_cast<int64_t>(values.size()));
+  return {{}, dtype, std::move(dims), Constant::of(values)};
+}
+
+Result<size_t> made_bytes(const std::vector<int64_t>& dims, DType dtype) {
+  LATHE_TRY(const size_t bytes, checked_bytes(dims, dtype_bytes(dtype)));
+  if (bytes > kMaxMadeBytes)
+    return fail(Code::kUnsupported, "a constant of dims " + dims_text(dims) + " is over the limit of " + std::to_string(kMaxMadeBytes) + " bytes");
+  return bytes;
+}
+
+// A tensor of `dims` full of `t`'s one element.
+Result<ConstTensor> filled(const ConstTensor& t, const std::vector<int64_t>& dims) {
+  LATHE_TRY(const size_t bytes, made_bytes(dims, t.dtype));
+  std::vector<std::byte> out(bytes);
+  const size_t size = dtype_bytes(t.dtype);
+  for (size_t at = 0; at < bytes; at += size) std::memcpy(&out[at], t.bytes.bytes.data(), size);
+  return ConstTensor{{}, t.dtype, dims, Constant::copy(out)};
+}
+
+// NumPy's broadcast of known dims.
+Result<std::vector<int64_t>> broadcast_dims(std::vector<int64_t> a, std::vector<int64_t> b) {
+  if (a.size() < b.size()) std::swap(a, b);
+  b.insert(b.begin(), a.size() - b.size(), 1);
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i] != b[i] && a[i] != 1 && b[i] != 1)
+      return fail(Code::kInvalidArgument, "dims " + dims_text(a) + " do not broadcast to " + dims_text(b));
+    a[i] = a[i] == 1 ? b[i] : a[i];
+  }
+  return a;
+}
+
+}  // namespace
+
+Result<void> import_constant(NodeImport& n) {
+  if (const Attribute* a = n.take("value"); a != nullptr && a->type == AttributeType::kTensor && a->t) {
+    LATHE_TRY(ConstTensor t, n.builder().reader.read(*a->t));
+    return bind_made(n, std::move(t));
+  }
+  if (n.has("value_float")) {
+    LATHE_TRY(const float v, n.real("value_float", 0));
+    return bind_made(n, list_tensor<float>(DType::kF32, {v}, true));
+  }
+  if (n.has("value_int")) {
+    LATHE_TRY(const int64_t v, n.integer("value_int", 0));
+    return bind_made(n, list_tensor<int64_t>(DType::kS64, {v}, true));
+  }
+  if (n.has("value_ints")) {
+    LATHE_TRY(const auto v, n.integers("value_ints"));
+    return bind_made(n, list_tensor(DType::kS64, *v, false));
+  }
+  if (const Attribute* a = n.take("value_floats"); a != nullptr && a->type == AttributeType::kFloats)
+    return bind_made(n, list_tensor(DType::kF32, a->floats, false));
+  for (const char* name : {"value_string", "value_strings", "sparse_value"})
+    if (n.has(name)) return fail(Code::kUnsupported, std::string("attribute '") + name + "' is not supported");
+  return fail(Code::kInvalidArgument, "the value is missing");
+}
+
+Result<void> import_constant_of_shape(NodeImport& n) {
+  ConstTensor value = list_tensor<float>(DType::kF32, {0.0f}, true);
+  if (const Attribute* a = n.take("value")) {
+    if (a->type != AttributeType::kTensor || !a->t) return fail(Code::kInvalidArgument, "attribute 'value' is not a tensor");
+    LATHE_TRY(value, n.builder().reader.read(*a->t));
+    if (value.elems() != 1) return fail(Code::kInvalidArgument, "attribute 'value' has " + std::to_string(value.elems()) + " elements, not 1");
+  }
+  LATHE_TRY(const auto dims, n.known_integers(0, "the dims"));
+  LATHE_TRY(ConstTensor t, filled(value, dims));
+  return bind_made(n, std::move(t));
+}
+
+// Nothing to do where the dims are already right; a constant is repeated; a computed tensor is refused.
+Result<void> import_expand(NodeImport& n) {
+  LATHE_TRY(const auto target, n.known_integers(1, "the target dims"));
+  LATHE_TRY(const auto data, n.constant(0));
+  if (data && data->elems() == 1) {
+    LATHE_TRY(const auto dims, broadcast_dims(data->dims, target));
+    LATHE_TRY(ConstTensor t, filled(*data, dims));
+    return bind_made(n, std::move(t));
+  }
+  LATHE_TRY(const ValueId x, n.value(0));
+  std::vector<int64_t> dims;
+  for (size_t i = 0; i < n.rank(x); ++i) dims.push_back(n.dim(x, i).value_or(-1));
+  const size_t skipped = dims.size() - std::min(dims.size(), target.size());
+  const bool same = target.size() <= dims.size() &&
+                    std::equal(target.begin(), target.end(), dims.begin() + static_cast<ptrdiff_t>(skipped), [](int64_t t, int64_t d) { return t == 1 || t == d; });
+  if (!same) return fail(Code::kUnsupported, "expanding a tensor of dims " + dims_text(dims) + " to " + dims_text(target) + " is not supported");
+  n.bind(n.binding(0));
+  return {};
+}
+
+Result<void> import_cast(NodeImport& n) {
+  n.ignore("saturate");    // for 8-bit floats only, which are refused
+  n.ignore("round_mode");
+  LATHE_TRY(const int64_t to, n.integer("to", 0));
+  LATHE_TRY(const DType dtype, dtype_of(to < 0 || to > INT32_MAX ? -1 : static_cast<int32_t>(to)));
+  LATHE_TRY(const ValueId x, n.value(0));
+  if (n.type(x).dtype != dtype) return n.finish(Op::kCast, CastAttrs{static_cast<int32_t>(dtype)}, {x});
+  n.bind(n.binding(0));
+  return {};
+}
+
+}  // namespace lathe::onnx

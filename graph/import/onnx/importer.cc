@@ -1,0 +1,235 @@
+#include "graph/import/onnx/importer.h"
+
+#include <algorithm>
+
+namespace lathe::onnx {
+namespace {
+
+constexpr OpImport kOps[] = {
+#define ONNX_OP(name, since, min_inputs, max_inputs, function) {#name, since, min_inputs, max_inputs, function},
+#include "graph/import/onnx/ops.inc"
+#undef ONNX_OP
+};
+
+const char* attribute_type_name(AttributeType type) {
+  switch (type) {
+    case AttributeType::kFloat: return "a float";
+    case AttributeType::kInt: return "an integer";
+    case AttributeType::kString: return "a string";
+    case AttributeType::kTensor: return "a tensor";
+    case AttributeType::kGraph: return "a graph";
+    case AttributeType::kFloats: return "a list of floats";
+    case AttributeType::kInts: return "a list of integers";
+    case AttributeType::kStrings: return "a list of strings";
+    default: return "of another type";
+  }
+}
+
+std::string numbered(const std::string& stem, int i) { return i == 1 ? stem : stem + ":" + std::to_string(i); }
+
+tl::unexpected<Error> blocked() { return fail(Code::kCancelled, "an operand was not imported"); }
+
+}  // namespace
+
+const OpImport* find_op_import(std::string_view name) {
+  const auto it = std::find_if(std::begin(kOps), std::end(kOps), [&](const OpImport& o) { return name == o.name; });
+  return it == std::end(kOps) ? nullptr : it;
+}
+
+std::string Builder::value_name(const std::string& stem) {
+  for (int i = 1;; ++i) {
+    std::string name = numbered(stem, i);
+    if (graph.find_value(name) == kNoId && !reserved.contains(name)) return name;
+  }
+}
+
+std::string Builder::node_name(const std::string& stem) {
+  for (int i = 1;; ++i)
+    if (const auto [it, is_new] = node_names_.insert(numbered(stem, i)); is_new) return *it;
+}
+
+TensorType Builder::tensor_type(const ConstTensor& t) const {
+  TensorType type{t.dtype, {}};
+  for (int64_t d : t.dims) type.dims.push_back(graph.dims().constant(d));
+  return type;
+}
+
+Result<ValueId> Builder::constant(const ConstTensor& t) {
+  const Key key{t.bytes.bytes.data(), t.dtype, t.dims};
+  if (const auto it = constants_.find(key); it != constants_.end()) return it->second;
+  if (t.elems() == 0) return fail(Code::kUnsupported, "tensor '" + t.name + "' is empty (dims " + dims_text(t.dims) + ")");
+  LATHE_CHECK_OK(check_finite(t));
+  // The file's own name, if no other value has it: then it is free for this one, though reserved for the file.
+  const std::string name = graph.find_value(t.name) == kNoId ? t.name : value_name(t.name);
+  const ValueId v = graph.add_constant(name, tensor_type(t), t.bytes);
+  constants_.emplace(key, v);
+  return v;
+}
+
+Result<ValueId> Builder::materialize(Binding& b) {
+  if (b.value == kNoId) {
+    LATHE_TRY(b.value, constant(*b.tensor));
+  }
+  return b.value;
+}
+
+const Attribute* NodeImport::find(std::string_view attribute) const {
+  for (const Attribute& a : proto_.attributes)
+    if (a.name == attribute) return &a;
+  return nullptr;
+}
+
+const Attribute* NodeImport::take(std::string_view attribute) {
+  const Attribute* a = find(attribute);
+  if (a != nullptr) read_.insert(a->name);
+  return a;
+}
+
+std::optional<std::string> NodeImport::unread_attribute() const {
+  for (const Attribute& a : proto_.attributes)
+    if (!read_.contains(a.name)) return std::string(a.name);
+  return std::nullopt;
+}
+
+Result<const Attribute*> NodeImport::typed(std::string_view attribute, AttributeType type) {
+  const Attribute* a = take(attribute);
+  if (a == nullptr) return nullptr;
+  if (a->is_reference) return fail(Code::kUnsupported, "attribute '" + std::string(attribute) + "' refers to a function's attribute");
+  if (a->type != type)
+    return fail(Code::kInvalidArgument,
+                "attribute '" + std::string(attribute) + "' is " + attribute_type_name(a->type) + ", not " + attribute_type_name(type));
+  return a;
+}
+
+Result<int64_t> NodeImport::integer(std::string_view attribute, int64_t absent) {
+  LATHE_TRY(const Attribute* a, typed(attribute, AttributeType::kInt));
+  return a == nullptr ? absent : a->i;
+}
+
+Result<bool> NodeImport::flag(std::string_view attribute, bool absent) {
+  LATHE_TRY(const int64_t v, integer(attribute, absent ? 1 : 0));
+  return v != 0;
+}
+
+Result<float> NodeImport::real(std::string_view attribute, float absent) {
+  LATHE_TRY(const Attribute* a, typed(attribute, AttributeType::kFloat));
+  return a == nullptr ? absent : a->f;
+}
+
+Result<std::string_view> NodeImport::text(std::string_view attribute, std::string_view absent) {
+  LATHE_TRY(const Attribute* a, typed(attribute, AttributeType::kString));
+  return a == nullptr ? absent : a->s;
+}
+
+Result<std::optional<std::vector<int64_t>>> NodeImport::integers(std::string_view attribute) {
+  LATHE_TRY(const Attribute* a, typed(attribute, AttributeType::kInts));
+  return a == nullptr ? std::nullopt : std::optional(a->ints);
+}
+
+Binding NodeImport::binding(size_t i) const {
+  const auto it = builder_.names.find(proto_.inputs[i]);
+  return it == builder_.names.end() ? Binding{} : it->second;
+}
+
+Result<ValueId> NodeImport::value(size_t i) {
+  if (!has_input(i)) return fail(Code::kInvalidArgument, "input " + std::to_string(i) + " is missing");
+  const auto it = builder_.names.find(proto_.inputs[i]);
+  if (it == builder_.names.end() || it->second.blocked()) return blocked();
+  return builder_.materialize(it->second);
+}
+
+Result<std::shared_ptr<const ConstTensor>> NodeImport::constant(size_t i) {
+  const Binding b = binding(i);
+  if (b.blocked()) return blocked();
+  return b.tensor;
+}
+
+Result<std::vector<Dim>> NodeImport::known_dims(size_t i, const char* what) {
+  const Binding b = binding(i);
+  if (b.blocked()) return blocked();
+  const DType dtype = b.tensor ? b.tensor->dtype : type(b.value).dtype;
+  if (dtype != DType::kS64 && dtype != DType::kS32)
+    return fail(Code::kInvalidArgument, std::string(what) + " are " + dtype_name(dtype) + ", not integers");
+  if (!b.tensor) {
+    if (const auto& contents = builder_.graph.value(b.value).contents) return *contents;
+    return fail(Code::kUnsupported, std::string(what) + " '" + std::string(proto_.inputs[i]) + "' are not constant; --const can fix them");
+  }
+  std::vector<Dim> out;
+  for (int64_t v : b.tensor->ints()) out.push_back(dims().constant(v));
+  return out;
+}
+
+Result<std::vector<int64_t>> NodeImport::known_integers(size_t i, const char* what) {
+  LATHE_TRY(const auto elements, known_dims(i, what));
+  std::vector<int64_t> out;
+  for (Dim d : elements) {
+    const auto v = dims().value(d);
+    if (!v)
+      return fail(Code::kUnsupported, std::string(what) + " '" + std::string(proto_.inputs[i]) + "' depend on a dim that is not known; --shape can fix it");
+    out.push_back(*v);
+  }
+  return out;
+}
+
+Result<float> NodeImport::known_real(size_t i, const char* what) {
+  LATHE_TRY(const auto t, constant(i));
+  if (!t) return fail(Code::kUnsupported, std::string(what) + " '" + std::string(proto_.inputs[i]) + "' is not constant; --const can fix it");
+  if (t->dtype != DType::kF32) return fail(Code::kUnsupported, std::string(what) + " is " + dtype_name(t->dtype) + ", not a float");
+  if (t->elems() != 1) return fail(Code::kInvalidArgument, std::string(what) + " has " + std::to_string(t->elems()) + " elements, not 1");
+  return t->bytes.as<float>()[0];
+}
+
+Result<std::optional<std::vector<int64_t>>> NodeImport::integers_or_input(std::string_view attribute, int64_t since, size_t i) {
+  if (opset() < since) return integers(attribute);
+  if (!has_input(i)) return std::nullopt;
+  LATHE_TRY(auto list, known_integers(i, std::string(attribute).c_str()));
+  return list;
+}
+
+Result<int32_t> NodeImport::normalized_axis(int64_t axis, size_t rank) const {
+  const auto r = static_cast<int64_t>(rank);
+  if (axis < -r || axis >= r)
+    return fail(Code::kInvalidArgument, "axis " + std::to_string(axis) + " is outside a tensor of rank " + std::to_string(rank));
+  return static_cast<int32_t>(axis < 0 ? axis + r : axis);
+}
+
+Result<std::vector<int32_t>> NodeImport::normalized_axes(const std::vector<int64_t>& axes, size_t rank) const {
+  std::vector<int32_t> out;
+  for (int64_t a : axes) {
+    LATHE_TRY(const int32_t axis, normalized_axis(a, rank));
+    if (std::find(out.begin(), out.end(), axis) != out.end()) return fail(Code::kInvalidArgument, "axis " + std::to_string(a) + " is given twice");
+    out.push_back(axis);
+  }
+  return out;
+}
+
+Result<ValueId> NodeImport::emit(const std::string& tag, Op op, Attrs attrs, std::vector<ValueId> inputs) {
+  const std::string stem = tag.empty() ? name_ : name_ + ":" + tag;
+  LATHE_TRY(const NodeId node, builder_.graph.add_node(op, std::move(attrs), std::move(inputs), builder_.node_name(stem), {builder_.value_name(stem)}));
+  return builder_.graph.node(node).outputs[0];
+}
+
+Result<void> NodeImport::finish(Op op, Attrs attrs, std::vector<ValueId> inputs, size_t output, const std::string& tag) {
+  const std::string stem = tag.empty() ? name_ : name_ + ":" + tag;
+  std::string result(proto_.outputs[output]);
+  if (builder_.graph.find_value(result) != kNoId) result = builder_.value_name(result);
+  LATHE_TRY(const NodeId node, builder_.graph.add_node(op, std::move(attrs), std::move(inputs), builder_.node_name(stem), {result}));
+  bind(Binding{builder_.graph.node(node).outputs[0], nullptr}, output);
+  return {};
+}
+
+void NodeImport::bind(Binding binding, size_t output) {
+  if (has_output(output)) builder_.names[std::string(proto_.outputs[output])] = std::move(binding);
+}
+
+Result<void> NodeImport::bind_constant(ConstTensor t) {
+  bind(Binding{kNoId, std::make_shared<const ConstTensor>(std::move(t))});
+  return {};
+}
+
+Result<ValueId> NodeImport::integers_constant(const std::string& tag, const std::vector<int64_t>& values) {
+  const ConstTensor t{builder_.value_name(name_ + ":" + tag), DType::kS64, {static_cast<int64_t>(values.size())}, Constant::of(values)};
+  return builder_.constant(t);
+}
+
+}  // namespace lathe::onnx

@@ -1,0 +1,159 @@
+// The state of one import, and what the import function of an operator sees of its node.
+//
+// An import function reads its attributes first, then its operands, then emits nodes and finishes every result:
+//
+//   Result<void> import_leaky_relu(NodeImport& n) {
+//     LATHE_TRY(const float alpha, n.real("alpha", 0.01f));
+//     LATHE_TRY(const ValueId x, n.value(0));
+//     return n.finish(Op::kLeakyRelu, LeakyReluAttrs{alpha}, {x});
+//   }
+//
+// In that order because a node may stand behind an unsupported one: its operands are then missing (`value` fails with kCancelled, which the driver
+// drops), and its attributes are still checked, so that one run lists everything that is missing. Attributes that no one has read when a
+// function returns are reported as unsupported. An error has no node name; the driver adds it.
+#pragma once
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/import/onnx/import_onnx.h"
+#include "graph/import/onnx/model_proto.h"
+#include "graph/import/onnx/tensor.h"
+#include "graph/ir.h"
+
+namespace lathe::onnx {
+
+// What a name of the file stands for: a value of the graph, a constant that is not in the graph yet, or both; or nothing, because the node
+// that makes it could not be imported.
+struct Binding {
+  ValueId value = kNoId;
+  std::shared_ptr<const ConstTensor> tensor;
+  bool blocked() const { return value == kNoId && tensor == nullptr; }
+};
+
+// The graph that is being built, with the names of the file.
+class Builder {
+ public:
+  Builder(TensorReader& reader, ImportReport& report) : reader(reader), report(report) {}
+
+  Graph graph;
+  int64_t opset = 0;
+  TensorReader& reader;
+  ImportReport& report;
+  std::map<std::string, Binding, std::less<>> names;
+  // Names of the file's values, which values of our own making must not take.
+  std::set<std::string, std::less<>> reserved;
+
+  // `stem`, or `stem:2`, ...: new among values (nodes).
+  std::string value_name(const std::string& stem);
+  std::string node_name(const std::string& stem);
+
+  // The constant in the graph, made on first use; equal bytes with equal dims and type give the same value. Error: not finite, or empty.
+  Result<ValueId> constant(const ConstTensor& t);
+  // Makes the binding's constant a value of the graph if it is not one.
+  Result<ValueId> materialize(Binding& binding);
+  TensorType tensor_type(const ConstTensor& t) const;
+
+ private:
+  struct Key {
+    const std::byte* data;
+    DType dtype;
+    std::vector<int64_t> dims;
+    auto operator<=>(const Key&) const = default;
+  };
+  std::map<Key, ValueId> constants_;
+  std::set<std::string> node_names_;
+};
+
+class NodeImport {
+ public:
+  NodeImport(Builder& builder, const NodeProto& proto, std::string name) : builder_(builder), proto_(proto), name_(std::move(name)) {}
+
+  int64_t opset() const { return builder_.opset; }
+  const NodeProto& proto() const { return proto_; }
+  const std::string& name() const { return name_; }
+  Builder& builder() { return builder_; }
+  DimTable& dims() { return builder_.graph.dims(); }
+
+  // Attributes. A wrong type is an error.
+  bool has(std::string_view attribute) const { return find(attribute) != nullptr; }
+  Result<int64_t> integer(std::string_view attribute, int64_t absent);
+  Result<bool> flag(std::string_view attribute, bool absent);  // an integer, 0 or not
+  Result<float> real(std::string_view attribute, float absent);
+  Result<std::string_view> text(std::string_view attribute, std::string_view absent);
+  Result<std::optional<std::vector<int64_t>>> integers(std::string_view attribute);
+  // The attribute whatever its type; nullptr if it is absent.
+  const Attribute* take(std::string_view attribute);
+  // Has no effect on inference.
+  void ignore(std::string_view attribute) { take(attribute); }
+  // Name of an attribute that nothing has read.
+  std::optional<std::string> unread_attribute() const;
+
+  // Operands. Counts are checked by the driver; `has_input` is false for an omitted optional one.
+  size_t input_count() const { return proto_.inputs.size(); }
+  bool has_input(size_t i) const { return i < proto_.inputs.size() && !proto_.inputs[i].empty(); }
+  bool has_output(size_t i) const { return i < proto_.outputs.size() && !proto_.outputs[i].empty(); }
+  Result<ValueId> value(size_t i);
+  // The constant behind operand i, or nullptr if it is computed.
+  Result<std::shared_ptr<const ConstTensor>> constant(size_t i);
+  // Elements of operand i, an integer tensor known at import: a constant, or computed from known dims. `what` names it in the error.
+  Result<std::vector<int64_t>> known_integers(size_t i, const char* what);
+  // The same where the elements may be expressions of symbolic dims.
+  Result<std::vector<Dim>> known_dims(size_t i, const char* what);
+  // The one element of operand i, a float constant.
+  Result<float> known_real(size_t i, const char* what);
+  // An integer list that is an attribute before opset `since` and operand i from then on.
+  Result<std::optional<std::vector<int64_t>>> integers_or_input(std::string_view attribute, int64_t since, size_t i);
+
+  const TensorType& type(ValueId v) const { return builder_.graph.value(v).type; }
+  size_t rank(ValueId v) const { return type(v).dims.size(); }
+  // Number of dim `axis` of v, if it is known.
+  std::optional<int64_t> dim(ValueId v, size_t axis) const { return builder_.graph.dims().value(type(v).dims[axis]); }
+  // axis in [-rank, rank) as an index.
+  Result<int32_t> normalized_axis(int64_t axis, size_t rank) const;
+  // The same for a list; a repeated axis is an error.
+  Result<std::vector<int32_t>> normalized_axes(const std::vector<int64_t>& axes, size_t rank) const;
+
+  // Appends a node and gives its result. `tag` tells several nodes of one ONNX node apart; the empty tag is the node's own name.
+  Result<ValueId> emit(const std::string& tag, Op op, Attrs attrs, std::vector<ValueId> inputs);
+  // The same for the node whose result is output `output` of the ONNX node.
+  Result<void> finish(Op op, Attrs attrs, std::vector<ValueId> inputs, size_t output = 0, const std::string& tag = {});
+  // Output is what is given, with no node of its own.
+  void bind(Binding binding, size_t output = 0);
+  Result<void> bind_constant(ConstTensor t);
+  Binding binding(size_t i) const;
+
+  // An integer constant of the graph, for operands like a reshape's target.
+  Result<ValueId> integers_constant(const std::string& tag, const std::vector<int64_t>& values);
+
+ private:
+  const Attribute* find(std::string_view attribute) const;
+  Result<const Attribute*> typed(std::string_view attribute, AttributeType type);
+
+  Builder& builder_;
+  const NodeProto& proto_;
+  std::string name_;
+  std::set<std::string_view> read_;
+};
+
+// One operator of ops.inc.
+struct OpImport {
+  const char* name;
+  int64_t since;  // oldest opset whose form is read (at least kOldestOpset in effect)
+  size_t min_inputs, max_inputs;
+  Result<void> (*import)(NodeImport& n);
+};
+inline constexpr size_t kVariadic = SIZE_MAX;
+// nullptr if the operator is not in the list.
+const OpImport* find_op_import(std::string_view name);
+
+#define ONNX_OP(name, since, min_inputs, max_inputs, function) Result<void> function(NodeImport& n);
+#include "graph/import/onnx/ops.inc"
+#undef ONNX_OP
+
+}  // namespace lathe::onnx

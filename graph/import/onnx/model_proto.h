@@ -1,0 +1,92 @@
+// An ONNX file as plain structs whose strings and raw bytes are views of the file: nothing is copied but typed number lists.
+//
+// parse_model() checks the wire format only (lengths, wire types, varints); what the values mean is checked where they are used. Nested
+// graphs, functions, sparse tensors and type lists are noted, never entered, so nesting depth cannot grow the stack.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/import/onnx/onnx_fields.h"
+
+namespace lathe::onnx {
+
+struct TensorProto {
+  std::string_view name;
+  int32_t data_type = 0;
+  std::vector<int64_t> dims;
+  std::optional<std::string_view> raw_data;
+  std::vector<float> float_data;
+  std::vector<int32_t> int32_data;
+  std::vector<int64_t> int64_data;
+  std::vector<double> double_data;
+  std::vector<uint64_t> uint64_data;
+  bool has_strings = false;
+  bool has_segment = false;
+  int32_t data_location = 0;
+  std::map<std::string_view, std::string_view> external;  // location, offset, length
+};
+
+struct Attribute {
+  std::string_view name;
+  AttributeType type = AttributeType::kUndefined;
+  float f = 0;
+  int64_t i = 0;
+  std::string_view s;
+  std::optional<TensorProto> t;
+  std::vector<float> floats;
+  std::vector<int64_t> ints;
+  std::vector<std::string_view> strings;
+  bool is_reference = false;  // refers to a function's attribute
+};
+
+struct NodeProto {
+  std::string_view name, op_type, domain;
+  std::vector<std::string_view> inputs, outputs;
+  std::vector<Attribute> attributes;
+};
+
+struct DimProto {
+  std::optional<int64_t> value;
+  std::string_view param;  // empty: unknown
+};
+
+struct ValueInfo {
+  std::string_view name;
+  bool is_tensor = false;  // else a sequence, map, optional, or no type at all
+  int32_t elem_type = 0;
+  bool has_shape = false;
+  std::vector<DimProto> dims;
+};
+
+struct GraphProto {
+  std::string_view name;
+  std::vector<NodeProto> nodes;
+  std::vector<TensorProto> initializers;
+  std::vector<ValueInfo> inputs, outputs, values;
+  size_t sparse_initializers = 0;
+};
+
+struct OpsetProto {
+  std::string_view domain;
+  int64_t version = 0;
+};
+
+struct ModelProto {
+  int64_t ir_version = 0;
+  std::string_view producer_name, producer_version, domain;
+  int64_t model_version = 0;
+  std::vector<OpsetProto> opsets;
+  std::optional<GraphProto> graph;
+  size_t functions = 0;
+};
+
+// Error (kCorrupt): what is wrong with the wire format. The result refers to `bytes`.
+Result<ModelProto> parse_model(std::span<const std::byte> bytes);
+
+}  // namespace lathe::onnx

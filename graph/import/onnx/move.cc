@@ -1,0 +1,190 @@
+// Operators that move data: transpose, concat, slice, split, pad, gather.
+#include <algorithm>
+#include <numeric>
+
+#include "graph/import/onnx/importer.h"
+
+namespace lathe::onnx {
+namespace {
+
+// Bounds of a slice: INT64_MAX and the like mean "to the end", and so does every number past 31 bits.
+int32_t clamped(int64_t v) { return static_cast<int32_t>(std::clamp<int64_t>(v, INT32_MIN, INT32_MAX)); }
+
+void append(Ints& list, int32_t v) { list.values[list.count++] = v; }
+
+Result<void> expect_length(const std::vector<int64_t>& list, const char* what, size_t count) {
+  if (list.size() == count) return {};
+  return fail(Code::kInvalidArgument, std::string(what) + " has " + std::to_string(list.size()) + " entries, not " + std::to_string(count));
+}
+
+std::vector<int64_t> first_axes(size_t count) {
+  std::vector<int64_t> axes(count);
+  std::iota(axes.begin(), axes.end(), 0);
+  return axes;
+}
+
+// Sizes of a split's results along its axis.
+Result<std::vector<int64_t>> split_sizes(NodeImport& n, const std::optional<std::vector<int64_t>>& given, int64_t num_outputs, std::optional<int64_t> size) {
+  const auto count = static_cast<int64_t>(n.proto().outputs.size());
+  if (given) {
+    LATHE_CHECK_OK(expect_length(*given, "split", static_cast<size_t>(count)));
+    int64_t sum = 0;
+    for (int64_t s : *given) {
+      if (s < 1 || s > INT32_MAX) return fail(Code::kInvalidArgument, "split has the entry " + std::to_string(s));
+      sum += s;
+    }
+    if (size && sum != *size) return fail(Code::kInvalidArgument, "the sizes add up to " + std::to_string(sum) + ", the axis has " + std::to_string(*size));
+    return *given;
+  }
+  if (num_outputs != 0 && num_outputs != count)
+    return fail(Code::kInvalidArgument, "num_outputs is " + std::to_string(num_outputs) + ", the node has " + std::to_string(count) + " outputs");
+  if (!size) return fail(Code::kUnsupported, "a split into equal parts needs the size of its axis; --shape can fix it");
+  const int64_t part = (*size + count - 1) / count, last = *size - part * (count - 1);
+  // Only num_outputs (opset 18) allows a smaller last part.
+  if (last < 1 || (num_outputs == 0 && last != part))
+    return fail(Code::kInvalidArgument, std::to_string(*size) + " elements cannot be split into " + std::to_string(count) + " parts");
+  std::vector<int64_t> sizes(static_cast<size_t>(count), part);
+  sizes.back() = last;
+  return sizes;
+}
+
+struct Slices {
+  std::optional<std::vector<int64_t>> starts, ends, axes, steps;
+};
+
+// Attributes before opset 10, inputs from then on.
+Result<Slices> read_slices(NodeImport& n) {
+  Slices s;
+  LATHE_TRY(s.starts, n.integers_or_input("starts", 10, 1));
+  LATHE_TRY(s.ends, n.integers_or_input("ends", 10, 2));
+  LATHE_TRY(s.axes, n.integers_or_input("axes", 10, 3));
+  if (n.opset() >= 10 && n.has_input(4)) {
+    LATHE_TRY(s.steps, n.known_integers(4, "steps"));
+  }
+  if (!s.starts || !s.ends) return fail(Code::kInvalidArgument, "starts or ends are missing");
+  if (!s.axes) s.axes = first_axes(s.starts->size());
+  if (!s.steps) s.steps = std::vector<int64_t>(s.starts->size(), 1);
+  LATHE_CHECK_OK(expect_length(*s.ends, "ends", s.starts->size()));
+  LATHE_CHECK_OK(expect_length(*s.axes, "axes", s.starts->size()));
+  LATHE_CHECK_OK(expect_length(*s.steps, "steps", s.starts->size()));
+  return s;
+}
+
+// The value that constant padding fills in.
+Result<float> pad_value(NodeImport& n) {
+  if (n.opset() < 11) return n.real("value", 0.0f);
+  if (!n.has_input(2)) return 0.0f;
+  return n.known_real(2, "the padding value");
+}
+
+}  // namespace
+
+Result<void> import_transpose(NodeImport& n) {
+  LATHE_TRY(const auto given, n.integers("perm"));
+  LATHE_TRY(const auto data, n.constant(0));
+  size_t rank = 0;
+  if (data) rank = data->dims.size();
+  else {
+    LATHE_TRY(const ValueId x, n.value(0));
+    rank = n.rank(x);
+  }
+  std::vector<int64_t> axes = first_axes(rank);
+  std::reverse(axes.begin(), axes.end());
+  if (given) axes = *given;
+  LATHE_CHECK_OK(expect_length(axes, "perm", rank));
+  LATHE_TRY(const auto perm, n.normalized_axes(axes, rank));
+  if (data) return n.bind_constant(permuted(*data, perm));
+  PermAttrs attrs;
+  for (int32_t axis : perm) append(attrs.perm, axis);
+  LATHE_TRY(const ValueId x, n.value(0));
+  return n.finish(Op::kTranspose, attrs, {x});
+}
+
+Result<void> import_concat(NodeImport& n) {
+  if (!n.has("axis")) return fail(Code::kInvalidArgument, "attribute 'axis' is missing");
+  LATHE_TRY(const int64_t given, n.integer("axis", 0));
+  std::vector<ValueId> operands;
+  for (size_t i = 0; i < n.input_count(); ++i) {
+    LATHE_TRY(operands.emplace_back(), n.value(i));
+  }
+  LATHE_TRY(const int32_t axis, n.normalized_axis(given, n.rank(operands[0])));
+  if (operands.size() == 1) {
+    n.bind({operands[0], nullptr});
+    return {};
+  }
+  return n.finish(Op::kConcat, AxisAttrs{axis}, operands);
+}
+
+Result<void> import_slice(NodeImport& n) {
+  LATHE_TRY(const Slices s, read_slices(n));
+  LATHE_TRY(const ValueId x, n.value(0));
+  LATHE_TRY(const auto axes, n.normalized_axes(*s.axes, n.rank(x)));
+  SliceAttrs attrs;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if ((*s.steps)[i] == 0) return fail(Code::kInvalidArgument, "a step of axis " + std::to_string(axes[i]) + " is 0");
+    append(attrs.axes, axes[i]);
+    append(attrs.begins, clamped((*s.starts)[i]));
+    append(attrs.ends, clamped((*s.ends)[i]));
+    append(attrs.steps, clamped((*s.steps)[i]));
+  }
+  return n.finish(Op::kSlice, attrs, {x});
+}
+
+// One slice per result.
+Result<void> import_split(NodeImport& n) {
+  LATHE_TRY(const int64_t given_axis, n.integer("axis", 0));
+  int64_t num_outputs = 0;
+  if (n.opset() >= 18) {
+    LATHE_TRY(num_outputs, n.integer("num_outputs", 0));
+  }
+  LATHE_TRY(const auto given, n.integers_or_input("split", 13, 1));
+  LATHE_TRY(const ValueId x, n.value(0));
+  LATHE_TRY(const int32_t axis, n.normalized_axis(given_axis, n.rank(x)));
+  LATHE_TRY(const auto sizes, split_sizes(n, given, num_outputs, n.dim(x, static_cast<size_t>(axis))));
+  int64_t begin = 0;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    SliceAttrs attrs;
+    append(attrs.axes, axis);
+    append(attrs.begins, clamped(begin));
+    begin += sizes[i];
+    append(attrs.ends, clamped(begin));
+    append(attrs.steps, 1);
+    if (!n.has_output(i)) continue;
+    LATHE_CHECK_OK(n.finish(Op::kSlice, attrs, {x}, i, std::to_string(i)));
+  }
+  return {};
+}
+
+// `pads` has the paddings before all axes, then those after; from opset 18 on, of `axes` only.
+Result<void> import_pad(NodeImport& n) {
+  LATHE_TRY(const std::string_view mode, n.text("mode", "constant"));
+  if (mode != "constant") return fail(Code::kUnsupported, "mode '" + std::string(mode) + "' is not supported, only 'constant'");
+  PadAttrs attrs;
+  LATHE_TRY(const auto pads, n.integers_or_input("pads", 11, 1));
+  LATHE_TRY(attrs.value, pad_value(n));
+  std::optional<std::vector<int64_t>> given_axes;
+  if (n.has_input(3)) {
+    LATHE_TRY(given_axes, n.integers_or_input("axes", 18, 3));
+  }
+  if (!pads) return fail(Code::kInvalidArgument, "the pads are missing");
+  LATHE_TRY(const ValueId x, n.value(0));
+  const size_t rank = n.rank(x);
+  LATHE_TRY(const auto axes, n.normalized_axes(given_axes ? *given_axes : first_axes(rank), rank));
+  LATHE_CHECK_OK(expect_length(*pads, "pads", 2 * axes.size()));
+  attrs.before.count = attrs.after.count = static_cast<int32_t>(rank);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    attrs.before.values[axes[i]] = clamped((*pads)[i]);
+    attrs.after.values[axes[i]] = clamped((*pads)[axes.size() + i]);
+  }
+  return n.finish(Op::kPad, attrs, {x});
+}
+
+Result<void> import_gather(NodeImport& n) {
+  LATHE_TRY(const int64_t given, n.integer("axis", 0));
+  LATHE_TRY(const ValueId x, n.value(0));
+  LATHE_TRY(const ValueId indices, n.value(1));
+  LATHE_TRY(const int32_t axis, n.normalized_axis(given, n.rank(x)));
+  return n.finish(Op::kGather, AxisAttrs{axis}, {x, indices});
+}
+
+}  // namespace lathe::onnx

@@ -1,0 +1,128 @@
+// Operators that change or read dims only, and those that do nothing at inference. All become Reshape, Shape and Slice, or no node at all; on a
+// constant they give a constant.
+#include <algorithm>
+
+#include "graph/import/onnx/reshape.h"
+
+namespace lathe::onnx {
+namespace {
+
+Result<void> pass_through(NodeImport& n) {
+  const Binding b = n.binding(0);
+  if (b.blocked()) return fail(Code::kCancelled, "the operand was not imported");
+  n.bind(b);
+  return {};
+}
+
+}  // namespace
+
+Result<void> import_reshape(NodeImport& n) {
+  bool allow_zero = false;
+  if (n.opset() >= 14) {
+    LATHE_TRY(allow_zero, n.flag("allowzero", false));
+  }
+  LATHE_TRY(std::vector<Dim> target, n.known_dims(1, "the target dims"));
+  LATHE_TRY(const auto from, operand_dims(n));
+  for (size_t i = 0; i < target.size(); ++i) {
+    if (!n.dims().is(target[i], 0)) continue;
+    if (allow_zero) return fail(Code::kUnsupported, "attribute 'allowzero' 1 with a dim of 0 is not supported: tensors cannot be empty");
+    if (i >= from.size()) return fail(Code::kInvalidArgument, "target dim " + std::to_string(i) + " is 0, the input has rank " + std::to_string(from.size()));
+    target[i] = from[i];
+  }
+  LATHE_TRY(const auto dims, reshaped_dims(n, from, target));
+  return finish_reshaped(n, dims);
+}
+
+// To a matrix: axes before `axis`, and the rest.
+Result<void> import_flatten(NodeImport& n) {
+  LATHE_TRY(const int64_t given, n.integer("axis", 1));
+  LATHE_TRY(const auto from, operand_dims(n));
+  const auto rank = static_cast<int64_t>(from.size());
+  if (given < -rank || given > rank)
+    return fail(Code::kInvalidArgument, "axis " + std::to_string(given) + " is outside a tensor of rank " + std::to_string(rank));
+  const auto axis = static_cast<size_t>(given < 0 ? given + rank : given);
+  Dim rows = n.dims().constant(1), columns = rows;
+  for (size_t i = 0; i < from.size(); ++i) (i < axis ? rows : columns) = n.dims().mul(i < axis ? rows : columns, from[i]);
+  if (!rows.valid() || !columns.valid()) return fail(Code::kInvalidArgument, "the flattened dims are too large");
+  return finish_reshaped(n, {rows, columns});
+}
+
+Result<void> import_squeeze(NodeImport& n) {
+  LATHE_TRY(const auto given, n.integers_or_input("axes", 13, 1));
+  LATHE_TRY(const auto from, operand_dims(n));
+  std::vector<int32_t> axes;
+  if (given) {
+    LATHE_TRY(axes, n.normalized_axes(*given, from.size()));
+  }
+  std::vector<Dim> dims;
+  for (size_t i = 0; i < from.size(); ++i) {
+    const auto v = n.dims().value(from[i]);
+    const bool named = std::find(axes.begin(), axes.end(), static_cast<int32_t>(i)) != axes.end();
+    if (!given && !v) return fail(Code::kUnsupported, "squeeze without axes needs all dims; --shape can fix them");
+    if (named && !v) return fail(Code::kUnsupported, "axis " + std::to_string(i) + " has a dim that is not known to be 1; --shape can fix it");
+    if (named && v != 1) return fail(Code::kInvalidArgument, "axis " + std::to_string(i) + " has " + std::to_string(*v) + " elements, not 1");
+    if (!named && (given || v != 1)) dims.push_back(from[i]);
+  }
+  return finish_reshaped(n, dims);
+}
+
+Result<void> import_unsqueeze(NodeImport& n) {
+  LATHE_TRY(const auto given, n.integers_or_input("axes", 13, 1));
+  if (!given) return fail(Code::kInvalidArgument, "the axes are missing");
+  LATHE_TRY(const auto from, operand_dims(n));
+  const size_t rank = from.size() + given->size();
+  if (rank > kMaxRank) return fail(Code::kUnsupported, "a result of rank " + std::to_string(rank) + " is over the limit of " + std::to_string(kMaxRank));
+  LATHE_TRY(const auto axes, n.normalized_axes(*given, rank));
+  std::vector<Dim> dims;
+  for (size_t i = 0, next = 0; i < rank; ++i) {
+    const bool is_new = std::find(axes.begin(), axes.end(), static_cast<int32_t>(i)) != axes.end();
+    dims.push_back(is_new ? n.dims().constant(1) : from[next++]);
+  }
+  return finish_reshaped(n, dims);
+}
+
+Result<void> import_shape(NodeImport& n) {
+  int64_t start = 0, end = INT64_MAX;
+  if (n.opset() >= 15) {
+    LATHE_TRY(start, n.integer("start", 0));
+    LATHE_TRY(end, n.integer("end", INT64_MAX));
+  }
+  LATHE_TRY(const auto dims, operand_dims(n));
+  const auto rank = static_cast<int64_t>(dims.size());
+  const auto position = [rank](int64_t i) { return std::clamp<int64_t>(i < 0 ? i + rank : i, 0, rank); };
+  const int64_t first = position(start), last = std::max(first, position(end));
+
+  std::vector<int64_t> numbers;
+  for (int64_t i = first; i < last; ++i) {
+    const auto v = n.dims().value(dims[static_cast<size_t>(i)]);
+    if (!v) break;
+    numbers.push_back(*v);
+  }
+  if (static_cast<int64_t>(numbers.size()) == last - first)
+    return n.bind_constant({std::string(n.proto().outputs[0]), DType::kS64, {last - first}, Constant::of(numbers)});
+  LATHE_TRY(const ValueId x, n.value(0));
+  if (first == 0 && last == rank) return n.finish(Op::kShape, NoAttrs{}, {x});
+  LATHE_TRY(const ValueId shape, n.emit("", Op::kShape, NoAttrs{}, {x}));
+  SliceAttrs slice;
+  slice.axes = Ints{1, {0}};
+  slice.begins = Ints{1, {static_cast<int32_t>(first)}};
+  slice.ends = Ints{1, {static_cast<int32_t>(last)}};
+  slice.steps = Ints{1, {1}};
+  return n.finish(Op::kSlice, slice, {shape}, 0, "part");
+}
+
+Result<void> import_identity(NodeImport& n) { return pass_through(n); }
+
+Result<void> import_dropout(NodeImport& n) {
+  n.ignore("ratio");
+  n.ignore("seed");
+  if (n.has_input(2)) {
+    LATHE_TRY(const auto training, n.constant(2));
+    if (!training) return fail(Code::kUnsupported, "training_mode '" + std::string(n.proto().inputs[2]) + "' is not constant; --const can fix it");
+    if (training->dtype != DType::kBool || training->elems() != 1) return fail(Code::kInvalidArgument, "training_mode is not one bool");
+    if (training->bytes.bytes[0] != std::byte{0}) return fail(Code::kUnsupported, "training_mode true is not supported");
+  }
+  return pass_through(n);
+}
+
+}  // namespace lathe::onnx
