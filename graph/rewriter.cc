@@ -99,6 +99,10 @@ void Rewriter::update(NodeId id, Node changed) {
 }
 
 void Rewriter::set_inputs(NodeId id, std::vector<ValueId> inputs) {
+  if (!error_) set_node(id, graph_.nodes_[id].attrs, std::move(inputs));
+}
+
+void Rewriter::set_node(NodeId id, Attrs attrs, std::vector<ValueId> inputs) {
   if (error_) return;
   for (const ValueId v : inputs) {
     if (v != kNoId && (v >= graph_.values_.size() || !defined_before(v, id))) {
@@ -107,8 +111,39 @@ void Rewriter::set_inputs(NodeId id, std::vector<ValueId> inputs) {
     }
   }
   Node changed = graph_.nodes_[id];
+  changed.attrs = std::move(attrs);
   changed.inputs = std::move(inputs);
   update(id, std::move(changed));
+}
+
+void Rewriter::move(NodeId id, NodeId before) {
+  if (error_ || id == before) return;
+  std::vector<NodeId>& order = graph_.order_;
+  const auto from = std::find(order.begin(), order.end(), id), to = std::find(order.begin(), order.end(), before);
+  for (auto at = from; at < to; ++at) {
+    for (const ValueId v : graph_.nodes_[id].outputs) {
+      const std::vector<ValueId>& in = graph_.nodes_[*at].inputs;
+      if (std::find(in.begin(), in.end(), v) == in.end()) continue;
+      fail_edit(Code::kInvalidArgument, "move '" + graph_.nodes_[id].name + "': reader '" + graph_.nodes_[*at].name + "' would stand before it");
+      return;
+    }
+  }
+  if (from >= to) {
+    fail_edit(Code::kInvalidArgument, "move '" + graph_.nodes_[id].name + "': nodes move down only");
+    return;
+  }
+  std::rotate(from, from + 1, to);
+  ++edits_;
+}
+
+void Rewriter::rename_node(NodeId id, std::string name) {
+  if (error_) return;
+  Node& node = graph_.nodes_[id];
+  if (const auto it = graph_.node_names_.find(node.name); it != graph_.node_names_.end() && it->second == id) graph_.node_names_.erase(it);
+  if (graph_.node_names_.contains(name)) name = graph_.fresh_name(name);
+  node.name = name;
+  graph_.node_names_[name] = id;
+  if (node.outputs.size() == 1 && !graph_.is_output(node.outputs[0]) && !graph_.value_names_.contains(name)) rename(node.outputs[0], name);
 }
 
 void Rewriter::set_input(NodeId id, size_t index, ValueId value) {

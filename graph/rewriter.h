@@ -25,6 +25,12 @@ class Rewriter {
   void set_input(NodeId node, size_t index, ValueId value);  // appends missing operands up to index
   void set_inputs(NodeId node, std::vector<ValueId> inputs);
   void set_attrs(NodeId node, Attrs attrs);
+  // Both at once, where one without the other would give other types.
+  void set_node(NodeId node, Attrs attrs, std::vector<ValueId> inputs);
+  // Moves a node down to directly before `before`. Its readers must stand behind that place.
+  void move(NodeId node, NodeId before);
+  // Names a node, and its one result with it unless that is a graph output or the name is taken by another value.
+  void rename_node(NodeId node, std::string name);
   void erase(NodeId node);  // its results must have no readers
   // Removes nodes whose results nobody reads (Assign stays) and unread constants; returns how many nodes went.
   int sweep();
