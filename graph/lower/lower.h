@@ -8,21 +8,17 @@
 #include <vector>
 
 #include "graph/ir.h"
+#include "runtime/exec/conv_geometry.h"
+#include "runtime/host/meta.h"
 #include "runtime/program.h"
 
 namespace lathe {
 
 enum class Target : uint32_t { kHost = 0, kCortexM = 1 };
-Result<Target> parse_target(std::string_view name);  // "host", "cortex-m4", ...
+Result<Target> parse_target(std::string_view name);  // "host", "cortex-m4"
+const char* target_name(Target target);
 
-// Owned, aligned memory.
-class AlignedBytes;
-
-struct StepInfo {
-  std::string name;  // of the graph's node (fused nodes: the main one)
-  std::string op;    // as ops.def names it
-  uint64_t param_bytes = 0;
-};
+using StepInfo = StepNames;
 
 struct ProgramImage {
   std::vector<uint8_t> plan;            // PLAN section
@@ -31,6 +27,9 @@ struct ProgramImage {
   std::vector<StepInfo> steps;          // one per step, for reports (META)
   // For every constant tensor: the graph value it was made from, or kNoId for derived ones (folded bias, multipliers).
   std::vector<ValueId> tensor_values;   // by tensor index; for temporaries the value too, so that observers can name them
+  std::vector<std::optional<ConvPacking>> tensor_packings;  // by tensor index: of constants whose layout is not kPlain
+  std::vector<std::string> input_names, output_names;       // by port
+  std::vector<std::string> symbol_names;
 };
 
 // Errors: kUnsupported naming node and op (no kernel, an operand that must be constant is not), kInvalidArgument (accumulator bound).

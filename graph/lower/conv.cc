@@ -1,0 +1,180 @@
+// Conv2d and FullyConnected: packed weights; for s8 the folded biases and multipliers that ARITHMETIC.md defines.
+//
+// Exact sums: acc = sum (x - z)(w) + b = sum x w + (b - z sum w), so the kernel adds up raw operands and starts from the folded bias. With u8 storage
+// memory holds x + 128 and the zero point is z + 128: both folded biases are stored, and a host takes the one of its storage.
+#include <cmath>
+#include <limits>
+
+#include "graph/lower/lowering.h"
+#include "runtime/exec/conv_geometry.h"
+
+namespace lathe {
+namespace {
+
+Result<ConvPacking> packing_of(const Graph& graph, const Node& node) {
+  const Value& w = graph.value(node.inputs[1]);
+  if (w.kind != ValueKind::kConstant) return fail(Code::kUnsupported, "weight '" + w.name + "' is not constant");
+  LATHE_TRY(const std::vector<int64_t> dims, static_dims(graph, node.inputs[1]));
+  int64_t elems = 1;
+  for (int64_t d : dims) {
+    if (d <= 0 || __builtin_mul_overflow(elems, d, &elems) || elems > std::numeric_limits<int32_t>::max() / 64) {
+      return fail(Code::kUnsupported, "weight '" + w.name + "' is empty or too large");
+    }
+  }
+  const auto at = [&](size_t i) { return static_cast<uint32_t>(dims[i]); };
+  if (node.op == Op::kFullyConnected) return fully_connected_packing(at(0), at(1));
+  return conv_packing(std::get<Conv2dAttrs>(node.attrs), at(0), at(1), at(2), at(3));
+}
+
+ValueId optional_input(const Node& node, size_t i) { return i < node.inputs.size() ? node.inputs[i] : kNoId; }
+
+template <class T>
+Result<std::span<const T>> constant_of(const Graph& graph, ValueId v, DType dtype, size_t elems, const char* what) {
+  const Value& value = graph.value(v);
+  if (value.kind != ValueKind::kConstant) return fail(Code::kUnsupported, std::string(what) + " '" + value.name + "' is not constant");
+  const std::span<const T> data = value.constant.as<T>();
+  if (value.type.dtype != dtype || data.size() != elems) {
+    return fail(Code::kInvalidArgument, std::string(what) + " '" + value.name + "' must have " + std::to_string(elems) + " elements of " +
+                                            dtype_name(dtype) + ", has " + std::to_string(data.size()) + " of " + dtype_name(value.type.dtype));
+  }
+  return data;
+}
+
+// Packed weights, and a vector over output channels padded like them.
+template <class T>
+Result<uint32_t> weight_tensor(Lowering& state, const std::vector<T>& packed, DType dtype, Layout layout, const ConvPacking& packing, ValueId w) {
+  LATHE_TRY(const std::vector<int64_t> dims, static_dims(state.graph, w));
+  return state.packed(packed, {.dtype = dtype, .kind = TensorKind::kConstant, .layout = layout, .value = w, .packing = packing}, dims);
+}
+
+template <class T>
+Result<uint32_t> vector_tensor(Lowering& state, std::span<const T> v, DType dtype, const ConvPacking& packing, ValueId value = kNoId) {
+  std::vector<T> padded(packing.vector_elems());
+  packing.pad_vector(v.data(), padded.data());
+  const int64_t dims[] = {static_cast<int64_t>(v.size())};
+  return state.packed(padded, {.dtype = dtype, .kind = TensorKind::kConstant, .layout = Layout::kPadded16, .value = value, .packing = packing}, dims);
+}
+
+Result<void> lower_float(Lowering& state, const Node& node, const ConvPacking& packing) {
+  const Graph& graph = state.graph;
+  LATHE_TRY(const auto w, constant_of<float>(graph, node.inputs[1], DType::kF32, packing.weight_elems(), "weight"));
+  std::vector<float> packed(packing.packed_f32_elems());
+  packing.pack_f32(w.data(), packed.data());
+  std::vector<uint32_t> in(4, kNoTensor);
+  LATHE_TRY(in[0], state.operand(node.inputs[0]));
+  LATHE_TRY(in[1], weight_tensor(state, packed, DType::kF32, packing.depthwise ? Layout::kDwConvF32 : Layout::kGemmF32, packing, node.inputs[1]));
+  if (const ValueId b = optional_input(node, 2); b != kNoId) {
+    LATHE_TRY(const auto bias, constant_of<float>(graph, b, DType::kF32, packing.groups * packing.n, "bias"));
+    LATHE_TRY(in[2], vector_tensor(state, bias, DType::kF32, packing, b));
+  }
+  LATHE_TRY(in[3], state.operand(optional_input(node, 3)));
+  return state.emit(node, node.op, node.attrs, std::move(in));
+}
+
+// Scales per output channel of symmetric weights.
+Result<std::vector<float>> weight_scales(const Value& w, size_t channels) {
+  if (!w.quant) return fail(Code::kInvalidArgument, "weight '" + w.name + "' has no quantization parameters");
+  for (int32_t z : w.quant->zero_points) {
+    if (z != 0) return fail(Code::kUnsupported, "weight '" + w.name + "' has zero_point " + std::to_string(z) + ", only 0 is supported");
+  }
+  if (w.quant->scales.size() == 1) return std::vector<float>(channels, w.quant->scales[0]);
+  if (w.quant->axis != 0 || w.quant->scales.size() != channels) {
+    return fail(Code::kUnsupported, "weight '" + w.name + "' has " + std::to_string(w.quant->scales.size()) + " scales along axis " +
+                                        std::to_string(w.quant->axis) + " for " + std::to_string(channels) + " output channels");
+  }
+  return w.quant->scales;
+}
+
+struct Folded {
+  std::vector<int32_t> bias_s8, bias_u8;
+};
+
+// Sums of one channel's weights: signed and of magnitudes.
+struct WeightSums {
+  int64_t sum = 0, magnitude = 0;
+};
+WeightSums sums_of(std::span<const int8_t> w) {
+  WeightSums s;
+  for (int8_t v : w) {
+    s.sum += v;
+    s.magnitude += std::abs(int32_t{v});
+  }
+  return s;
+}
+
+// Folds the zero point into the bias and proves that no sum leaves int32: |bias| + sum of max|x - z| |w| < 2^31.
+Result<Folded> fold_bias(std::span<const int8_t> w, std::span<const int32_t> bias, size_t channels, int32_t zero_point) {
+  constexpr int64_t kLimit = int64_t{1} << 31;
+  const int64_t reach = std::max<int64_t>(int64_t{zero_point} + 128, int64_t{127} - zero_point);
+  const size_t per_channel = w.size() / channels;
+  Folded out{std::vector<int32_t>(channels), std::vector<int32_t>(channels)};
+  for (size_t c = 0; c < channels; ++c) {
+    const WeightSums s = sums_of(w.subspan(c * per_channel, per_channel));
+    const int64_t b = bias.empty() ? 0 : bias[c];
+    const int64_t s8 = b - zero_point * s.sum, u8 = s8 - 128 * s.sum;
+    if (std::abs(b) + reach * s.magnitude >= kLimit || std::abs(s8) >= kLimit || std::abs(u8) >= kLimit) {
+      return fail(Code::kInvalidArgument, "channel " + std::to_string(c) + ": the sum can reach " + std::to_string(std::abs(b) + reach * s.magnitude) +
+                                              ", which does not fit 32 bits");
+    }
+    out.bias_s8[c] = static_cast<int32_t>(s8);
+    out.bias_u8[c] = static_cast<int32_t>(u8);
+  }
+  return out;
+}
+
+// m[c] = s_x * s_w[c] / s_y in double, rounded once.
+Result<std::vector<float>> multipliers(float s_x, const std::vector<float>& s_w, float s_y) {
+  std::vector<float> m;
+  for (float s : s_w) {
+    m.push_back(static_cast<float>(static_cast<double>(s_x) * static_cast<double>(s) / static_cast<double>(s_y)));
+    if (!(m.back() > 0) || !std::isfinite(m.back())) {
+      return fail(Code::kInvalidArgument, "channel " + std::to_string(m.size() - 1) + ": scale " + std::to_string(s_x) + " * " + std::to_string(s) +
+                                              " / " + std::to_string(s_y) + " is not finite and positive in float32");
+    }
+  }
+  return m;
+}
+
+// x, weights, bias for s8, bias for u8, multipliers.
+Result<std::vector<uint32_t>> s8_operands(Lowering& state, const Node& node, const ConvPacking& packing) {
+  const Graph& graph = state.graph;
+  const Value &x = graph.value(node.inputs[0]), &w = graph.value(node.inputs[1]), &y = graph.value(node.outputs[0]);
+  const size_t channels = packing.groups * packing.n;
+  LATHE_TRY(const auto weights, constant_of<int8_t>(graph, node.inputs[1], DType::kS8, packing.weight_elems(), "weight"));
+  LATHE_TRY(const QuantParams x_quant, tensor_quant(x));
+  LATHE_TRY(const QuantParams y_quant, tensor_quant(y));
+  LATHE_TRY(const std::vector<float> s_w, weight_scales(w, channels));
+  std::span<const int32_t> bias;
+  if (const ValueId b = optional_input(node, 2); b != kNoId) {
+    LATHE_TRY(bias, constant_of<int32_t>(graph, b, DType::kS32, channels, "bias"));
+  }
+  LATHE_TRY(const Folded folded, fold_bias(weights, bias, channels, x_quant.zero_point));
+  LATHE_TRY(const std::vector<float> m, multipliers(x_quant.scale, s_w, y_quant.scale));
+
+  std::vector<int8_t> packed(packing.packed_s8_bytes());
+  packing.pack_s8(weights.data(), packed.data());
+  std::vector<uint32_t> in(5, kNoTensor);
+  LATHE_TRY(in[0], state.operand(node.inputs[0]));
+  LATHE_TRY(in[1], weight_tensor(state, packed, DType::kS8, packing.depthwise ? Layout::kDwConvS8 : Layout::kGemmS8, packing, node.inputs[1]));
+  LATHE_TRY(in[2], vector_tensor<int32_t>(state, folded.bias_s8, DType::kS32, packing));
+  LATHE_TRY(in[3], vector_tensor<int32_t>(state, folded.bias_u8, DType::kS32, packing));
+  LATHE_TRY(in[4], vector_tensor<float>(state, m, DType::kF32, packing));
+  return in;
+}
+
+}  // namespace
+
+Result<void> lower_conv(Lowering& state, const Node& node) {
+  const Graph& graph = state.graph;
+  LATHE_TRY(const ConvPacking packing, packing_of(graph, node));
+  if (graph.value(node.inputs[0]).type.dtype == DType::kF32) return lower_float(state, node, packing);
+  if (!is_s8(graph, node.inputs[0]) || !is_s8(graph, node.outputs[0])) {
+    return fail(Code::kUnsupported, std::string("no kernel for ") + dtype_name(graph.value(node.inputs[0]).type.dtype) + " operands");
+  }
+  LATHE_TRY(std::vector<uint32_t> in, s8_operands(state, node, packing));
+  in.push_back(kNoTensor);
+  LATHE_TRY(in[5], state.operand(optional_input(node, 3)));
+  return state.emit(node, node.op, node.attrs, std::move(in));
+}
+
+}  // namespace lathe

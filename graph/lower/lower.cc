@@ -1,0 +1,209 @@
+#include "graph/lower/lower.h"
+
+#include <algorithm>
+
+#include "graph/lower/lowering.h"
+#include "graph/passes/permutation.h"
+
+namespace lathe {
+
+Result<Target> parse_target(std::string_view name) {
+  if (name == "host") return Target::kHost;
+  if (name == "cortex-m" || name == "cortex-m4") return Target::kCortexM;
+  return fail(Code::kInvalidArgument, "no target '" + std::string(name) + "'; the targets are host, cortex-m4");
+}
+
+const char* target_name(Target target) { return target == Target::kHost ? "host" : "cortex-m4"; }
+
+bool is_s8(const Graph& graph, ValueId v) { return graph.value(v).type.dtype == DType::kS8 && graph.value(v).quant.has_value(); }
+
+Result<QuantParams> tensor_quant(const Value& value) {
+  if (!value.quant) return fail(Code::kUnsupported, "'" + value.name + "' has no quantization parameters");
+  const Quant& q = *value.quant;
+  if (q.axis >= 0 || q.scales.size() != 1 || q.zero_points.size() != 1) {
+    return fail(Code::kUnsupported, "'" + value.name + "' has parameters per channel, the op needs them per tensor");
+  }
+  return QuantParams{q.scales[0], q.zero_points[0], q.qmin, q.qmax};
+}
+
+Result<std::vector<int64_t>> static_dims(const Graph& graph, ValueId v) {
+  std::vector<int64_t> dims;
+  for (Dim d : graph.value(v).type.dims) {
+    const std::optional<int64_t> n = graph.dims().value(d);
+    if (!n) return fail(Code::kUnsupported, "'" + graph.value(v).name + "' has the unknown dim " + graph.dims().text(d));
+    dims.push_back(*n);
+  }
+  return dims;
+}
+
+Result<uint32_t> Lowering::define(ValueId v, TensorKind kind, uint32_t port) {
+  const Value& value = graph.value(v);
+  ImageWriter::TensorSpec spec{.dtype = value.type.dtype, .kind = kind, .layout = Layout::kPlain, .quant = {}, .port = port, .value = v};
+  if (value.quant) {
+    LATHE_TRY(spec.quant, tensor_quant(value));
+  }
+  if (kind != TensorKind::kConstant && kind != TensorKind::kVariable) {
+    LATHE_TRY(tensors_[v], writer.tensor(spec, value.type.dims));
+    return tensors_[v];
+  }
+  LATHE_TRY(const std::vector<int64_t> dims, static_dims(graph, v));
+  const auto* p = reinterpret_cast<const uint8_t*>(value.constant.bytes.data());
+  LATHE_TRY(tensors_[v], writer.stored(spec, dims, std::vector<uint8_t>(p, p + value.constant.bytes.size())));
+  return tensors_[v];
+}
+
+Result<uint32_t> Lowering::operand(ValueId v) {
+  if (v == kNoId) return kNoTensor;
+  if (tensors_[v] != kNoTensor) return tensors_[v];
+  if (graph.value(v).kind == ValueKind::kConstant) return define(v, TensorKind::kConstant, 0);
+  return fail(Code::kInvalidArgument, "operand '" + graph.value(v).name + "' is not made before it is read");
+}
+
+namespace {
+
+uint64_t constant_bytes(const Graph& graph, const Node& node) {
+  uint64_t bytes = 0;
+  for (ValueId v : node.inputs) {
+    if (v != kNoId && graph.value(v).kind == ValueKind::kConstant) bytes += graph.value(v).constant.bytes.size();
+  }
+  return bytes;
+}
+
+Dim macs_of(const Graph& graph, const Node& node) {
+  const OpDef& def = op_def(node.op);
+  if (def.macs == nullptr) return {};
+  std::vector<OperandView> in(node.inputs.size());
+  for (size_t i = 0; i < in.size(); ++i) {
+    if (node.inputs[i] == kNoId) continue;
+    const Value& v = graph.value(node.inputs[i]);
+    in[i] = {&v.type, &v.quant, v.contents ? &*v.contents : nullptr, v.kind == ValueKind::kConstant ? &v.constant : nullptr};
+  }
+  std::vector<TensorType> out;
+  for (ValueId v : node.outputs) out.push_back(graph.value(v).type);
+  return def.macs({graph.dims(), in, node.attrs}, out);
+}
+
+// Operands that a node reads when it runs: a Reshape's target dims are its result's.
+std::vector<ValueId> run_operands(const Node& node) {
+  if (node.op == Op::kReshape) return {node.inputs[0]};
+  return node.inputs;
+}
+
+// Nodes that outputs and variables depend on when the program runs, in order.
+std::vector<NodeId> needed_nodes(const Graph& graph) {
+  std::vector<bool> read(graph.value_count(), false);
+  for (ValueId v : graph.outputs()) read[v] = true;
+  std::vector<NodeId> needed;
+  for (size_t i = graph.order().size(); i-- > 0;) {
+    const Node& node = graph.node(graph.order()[i]);
+    const bool used = node.outputs.empty() || std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return read[v]; });
+    if (!used) continue;
+    needed.push_back(graph.order()[i]);
+    for (ValueId v : run_operands(node)) {
+      if (v != kNoId) read[v] = true;
+    }
+  }
+  std::reverse(needed.begin(), needed.end());
+  return needed;
+}
+
+bool is_table_op(const Graph& graph, const Node& node) {
+  return op_def(node.op).as_table && is_s8(graph, node.inputs[0]);
+}
+
+// A Transpose that moves only axes of size 1 is a Reshape: its bytes stay.
+bool keeps_bytes(const Graph& graph, const Node& node) {
+  const Ints* perm = passes::transpose_perm(&node);
+  return perm != nullptr && passes::moves_only_ones(graph.dims(), graph.value(node.inputs[0]).type, *perm);
+}
+
+Result<void> lower_node(Lowering& state, const Node& node) {
+  const Graph& graph = state.graph;
+  if (!node.regions.empty()) return fail(Code::kUnsupported, "regions are not supported");
+  if (node.op == Op::kConv2d || node.op == Op::kFullyConnected) return lower_conv(state, node);
+  if (is_table_op(graph, node)) return lower_table(state, node);
+  if (node.op == Op::kSoftmax && is_s8(graph, node.inputs[0])) return lower_softmax(state, node);
+  std::vector<uint32_t> inputs;
+  for (ValueId v : run_operands(node)) {
+    LATHE_TRY(const uint32_t t, state.operand(v));
+    inputs.push_back(t);
+  }
+  if (keeps_bytes(graph, node)) return state.emit(node, Op::kReshape, NoAttrs{}, std::move(inputs));
+  return state.emit(node, node.op, node.attrs, std::move(inputs));
+}
+
+// Results of nodes are outputs where the graph says so: at the first place that names them.
+Result<void> define_results(Lowering& state, const Node& node) {
+  const std::vector<ValueId>& outputs = state.graph.outputs();
+  for (ValueId v : node.outputs) {
+    const auto port = std::find(outputs.begin(), outputs.end(), v);
+    const bool temporary = port == outputs.end();
+    LATHE_CHECK_OK(state.define(v, temporary ? TensorKind::kTemporary : TensorKind::kOutput, temporary ? 0 : static_cast<uint32_t>(port - outputs.begin())));
+  }
+  return {};
+}
+
+// Outputs that are inputs, constants or variables, or that stand twice in the list, are copies.
+Result<void> copy_outputs(Lowering& state) {
+  const Graph& graph = state.graph;
+  for (uint32_t port = 0; port < graph.outputs().size(); ++port) {
+    const ValueId v = graph.outputs()[port];
+    const auto first = std::find(graph.outputs().begin(), graph.outputs().end(), v) - graph.outputs().begin();
+    if (graph.value(v).kind == ValueKind::kTemporary && first == port) continue;
+    const Value& value = graph.value(v);
+    ImageWriter::TensorSpec spec{.dtype = value.type.dtype, .kind = TensorKind::kOutput, .layout = Layout::kPlain, .quant = {}, .port = port, .value = v};
+    if (value.quant) {
+      LATHE_TRY(spec.quant, tensor_quant(value));
+    }
+    LATHE_TRY(const uint32_t from, state.operand(v));
+    LATHE_TRY(const uint32_t to, state.writer.tensor(spec, value.type.dims));
+    LATHE_CHECK_OK(state.writer.step({Op::kReshape, NoAttrs{}, {from}, {to}, Dim{}, {value.name, op_name(Op::kReshape), 0}}));
+  }
+  return {};
+}
+
+Result<void> define_ports(Lowering& state) {
+  const Graph& graph = state.graph;
+  for (uint32_t port = 0; port < graph.inputs().size(); ++port) {
+    LATHE_CHECK_OK(state.define(graph.inputs()[port], TensorKind::kInput, port));
+  }
+  uint32_t variables = 0;
+  for (ValueId v = 0; v < graph.value_count(); ++v) {
+    if (graph.value(v).dead || graph.value(v).kind != ValueKind::kVariable) continue;
+    LATHE_CHECK_OK(state.define(v, TensorKind::kVariable, variables++));
+  }
+  return {};
+}
+
+std::vector<std::string> names_of(const Graph& graph, const std::vector<ValueId>& values) {
+  std::vector<std::string> names;
+  for (ValueId v : values) names.push_back(graph.value(v).name);
+  return names;
+}
+
+}  // namespace
+
+Result<void> Lowering::emit(const Node& node, Op op, const Attrs& attrs, std::vector<uint32_t> inputs) {
+  std::vector<uint32_t> outputs;
+  for (ValueId v : node.outputs) outputs.push_back(tensors_[v]);
+  return writer.step({op, attrs, std::move(inputs), std::move(outputs), macs_of(graph, node), {node.name, op_name(op), constant_bytes(graph, node)}});
+}
+
+Result<ProgramImage> lower(const Graph& graph, Target target) {
+  ImageWriter writer(graph.dims());
+  Lowering state(graph, writer);
+  LATHE_CHECK_OK(define_ports(state));
+  for (NodeId n : needed_nodes(graph)) {
+    const Node& node = graph.node(n);
+    Result<void> done = define_results(state, node);
+    if (done) done = lower_node(state, node);
+    if (!done) return tl::unexpected<Error>(with_context(std::move(done.error()), std::string(op_name(node.op)) + " '" + node.name + "'"));
+  }
+  LATHE_CHECK_OK(copy_outputs(state));
+  LATHE_TRY(ProgramImage image, writer.finish(target));
+  image.input_names = names_of(graph, graph.inputs());
+  image.output_names = names_of(graph, graph.outputs());
+  return image;
+}
+
+}  // namespace lathe

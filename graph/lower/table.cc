@@ -1,0 +1,50 @@
+// One-input functions on s8 as tables of 256 bytes, and the exponential table of Softmax. Tables are made here, once, in double with the
+// host's libm and rounded by ARITHMETIC.md's quantize, and stored: devices only look up.
+#include <cmath>
+
+#include "graph/lower/lowering.h"
+#include "lathe/arith.h"
+
+namespace lathe {
+namespace {
+
+double evaluate(Op op, double x) {
+  switch (op) {
+    case Op::kSigmoid: return 1.0 / (1.0 + std::exp(-x));
+    case Op::kTanh: return std::tanh(x);
+    case Op::kExp: return std::exp(x);
+    case Op::kSqrt: return std::sqrt(x);
+    case Op::kHardSwish: return x * std::min(std::max(x + 3.0, 0.0), 6.0) / 6.0;
+    default: return std::nan("");
+  }
+}
+
+}  // namespace
+
+Result<void> lower_table(Lowering& state, const Node& node) {
+  LATHE_TRY(const QuantParams x, tensor_quant(state.graph.value(node.inputs[0])));
+  LATHE_TRY(const QuantParams y, tensor_quant(state.graph.value(node.outputs[0])));
+  std::vector<int8_t> table(256);
+  for (int32_t q = -128; q < 128; ++q) {
+    const auto value = static_cast<float>(evaluate(node.op, static_cast<double>(dequantize(q, x.scale, x.zero_point))));
+    table[static_cast<size_t>(q + 128)] = static_cast<int8_t>(quantize(value, y.scale, y.zero_point, y.qmin, y.qmax));
+  }
+  std::vector<uint32_t> in(2, kNoTensor);
+  const int64_t dims[] = {256};
+  LATHE_TRY(in[0], state.operand(node.inputs[0]));
+  LATHE_TRY(in[1], state.derived(table, DType::kS8, dims));
+  return state.emit(node, node.op, node.attrs, std::move(in));
+}
+
+Result<void> lower_softmax(Lowering& state, const Node& node) {
+  LATHE_TRY(const QuantParams x, tensor_quant(state.graph.value(node.inputs[0])));
+  std::vector<uint16_t> table(256);
+  for (int32_t d = 0; d < 256; ++d) table[static_cast<size_t>(d)] = static_cast<uint16_t>(std::nearbyint(65535.0 * std::exp(-static_cast<double>(x.scale) * d)));
+  std::vector<uint32_t> in(2, kNoTensor);
+  const int64_t dims[] = {256};
+  LATHE_TRY(in[0], state.operand(node.inputs[0]));
+  LATHE_TRY(in[1], state.derived(table, DType::kU16, dims));
+  return state.emit(node, node.op, node.attrs, std::move(in));
+}
+
+}  // namespace lathe
