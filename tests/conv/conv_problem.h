@@ -4,6 +4,7 @@
 #include <cmath>
 #include <ostream>
 #include <random>
+#include <stdexcept>
 #include <vector>
 
 #include "runtime/exec/conv_geometry.h"
@@ -107,16 +108,31 @@ inline BindOptions bind_options(const Run& run) {
   return o;
 }
 
-// Binds and runs; outputs have elements of type T.
+// A problem bound for one way to run it; outputs have elements of type T. Throws if it cannot be bound: the cases are all valid.
 template <class T>
-std::vector<T> execute(const Program& program, const std::vector<Shape>& shapes, const std::vector<const void*>& inputs, size_t out_elems, const Run& run) {
-  CoreRun core;
-  const Status s = core.bind(program, shapes, bind_options(run));
-  if (!s.ok()) return {};
-  std::vector<T> y(out_elems + 64);
-  uint32_t threads = run.threads;
-  core.run(inputs, {y.data()}, nullptr, {run_backwards, &threads, threads});
-  y.resize(out_elems);
+class Bound {
+ public:
+  template <class Problem>
+  Bound(const Problem& problem, const Run& run) : threads_(run.threads), inputs_(problem.inputs()), y_(problem.out_elems() + 64) {
+    if (!problem.built().open(&program_).ok() || !core_.bind(program_, problem.input_shapes(), bind_options(run)).ok()) throw std::runtime_error("not bound");
+  }
+  void run() { core_.run(inputs_, {y_.data()}, nullptr, {threads_ == 1 ? nullptr : run_backwards, &threads_, threads_}); }
+  const std::vector<T>& output() const { return y_; }
+
+ private:
+  uint32_t threads_;
+  std::vector<const void*> inputs_;
+  std::vector<T> y_;
+  Program program_;
+  CoreRun core_;
+};
+
+template <class T, class Problem>
+std::vector<T> execute(const Problem& problem, const Run& run) {
+  Bound<T> bound(problem, run);
+  bound.run();
+  std::vector<T> y = bound.output();
+  y.resize(problem.out_elems());
   return y;
 }
 
@@ -157,15 +173,11 @@ class QuantizedConv {
     }
     return y;
   }
-  std::vector<int8_t> run(const Run& r) const {
-    Program program;
-    if (!built_.open(&program).ok()) return {};
-    std::vector<const void*> inputs = {x_.data()};
-    std::vector<Shape> shapes = {x_shape_};
-    if (c_.residual) inputs.push_back(residual_.data()), shapes.push_back(y_shape_);
-    return execute<int8_t>(program, shapes, inputs, out_elems(), r);
-  }
+  std::vector<int8_t> run(const Run& r) const { return execute<int8_t>(*this, r); }
+  uint64_t macs() const { return static_cast<uint64_t>(out_elems()) * w_.size() / static_cast<uint64_t>(c_.oc); }
   const BuiltProgram& built() const { return built_; }
+  std::vector<const void*> inputs() const { return c_.residual ? std::vector<const void*>{x_.data(), residual_.data()} : std::vector<const void*>{x_.data()}; }
+  std::vector<Shape> input_shapes() const { return c_.residual ? std::vector<Shape>{x_shape_, y_shape_} : std::vector<Shape>{x_shape_}; }
 
  private:
   static constexpr float kScaleX = 0.05f, kScaleY = 0.0625f, kScaleR = 0.03125f;
@@ -239,14 +251,11 @@ class FloatConv {
     }
     return y;
   }
-  std::vector<float> run(const Run& r) const {
-    Program program;
-    if (!built_.open(&program).ok()) return {};
-    std::vector<const void*> inputs = {x_.data()};
-    std::vector<Shape> shapes = {x_shape_};
-    if (c_.residual) inputs.push_back(residual_.data()), shapes.push_back(y_shape_);
-    return execute<float>(program, shapes, inputs, out_elems(), r);
-  }
+  std::vector<float> run(const Run& r) const { return execute<float>(*this, r); }
+  uint64_t macs() const { return static_cast<uint64_t>(out_elems()) * w_.size() / static_cast<uint64_t>(c_.oc); }
+  const BuiltProgram& built() const { return built_; }
+  std::vector<const void*> inputs() const { return c_.residual ? std::vector<const void*>{x_.data(), residual_.data()} : std::vector<const void*>{x_.data()}; }
+  std::vector<Shape> input_shapes() const { return c_.residual ? std::vector<Shape>{x_shape_, y_shape_} : std::vector<Shape>{x_shape_}; }
 
  private:
   void build(bool fully_connected) {
