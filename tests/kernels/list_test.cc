@@ -12,8 +12,8 @@ namespace lathe::kernels {
 TEST_CASE("every kernel that this machine lacks is named as skipped, and an expected ISA is there") {
   const IsaSet have = runnable_isa();
   for (const Kernel& k : all_kernels()) {
-    if (k.fn == nullptr) MESSAGE("skipped, not in this build: " << k.name);
-    if (k.fn != nullptr && !covers(have, k.needs)) MESSAGE("skipped, not on this CPU: " << k.name);
+    if (k.fn == nullptr) MESSAGE("skipped, not in this build: " << std::string(k.name));
+    if (k.fn != nullptr && !covers(have, k.needs)) MESSAGE("skipped, not on this CPU: " << std::string(k.name));
   }
   if (const char* expected = std::getenv("LATHE_EXPECT_ISA")) {
     bool known = false;
@@ -29,9 +29,9 @@ TEST_CASE("every kernel that this machine lacks is named as skipped, and an expe
 TEST_CASE("kernel names are unique and say which ISA they need") {
   std::set<std::string> names;
   for (const Kernel& k : all_kernels()) {
-    CHECK_MESSAGE(names.insert(k.name).second, k.name);
-    if (k.needs == kIsaScalar) CHECK_MESSAGE((k.fn != nullptr), k.name);
-    if (k.needs != kIsaScalar) CHECK_MESSAGE((std::strstr(k.name, "_x86_") != nullptr || std::strstr(k.name, "_arm_") != nullptr), k.name);
+    CHECK_MESSAGE(names.insert(k.name).second, std::string(k.name));
+    if (k.needs == kIsaScalar) CHECK_MESSAGE((k.fn != nullptr), std::string(k.name));
+    if (k.needs != kIsaScalar) CHECK_MESSAGE((std::strstr(k.name, "_x86_") != nullptr || std::strstr(k.name, "_arm_") != nullptr), std::string(k.name));
   }
 }
 
