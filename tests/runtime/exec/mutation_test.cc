@@ -1,0 +1,148 @@
+// Programs with wrong bytes: attributes, dims, types and quantization parameters of every operator are changed at random. Each must be refused or run
+// within its memory; with AddressSanitizer a step that reads or writes outside fails here.
+#include "tests/runtime/exec/op_run.h"
+
+namespace lathe::test {
+namespace {
+
+constexpr uint64_t kSeed = 20240611;
+
+// A number that is likely to be wrong in an interesting way.
+template <class Rng> uint32_t odd_number(Rng& rng) {
+  const uint32_t numbers[] = {0, 1, 2, 3, 7, 8, 64, 255, 0x7fffffff, 0x80000000u, 0xffffffffu, 0xfffffffeu, 65536, 1u << 28};
+  return rng() % 3 == 0 ? static_cast<uint32_t>(rng()) : numbers[rng() % (sizeof(numbers) / sizeof(numbers[0]))];
+}
+
+struct Mutated {
+  int refused = 0, ran = 0;
+};
+
+// Binds the changed bytes and, if that succeeds, runs them with buffers of exactly the declared size.
+void try_run(const BuiltProgram& built, const BindOptions& o, Mutated* count) {
+  Program program;
+  if (!built.open(&program).ok()) {
+    ++count->refused;
+    return;
+  }
+  std::vector<Shape> shapes(program.header().input_count);
+  std::vector<std::vector<uint8_t>> buffers(program.header().input_count + program.header().output_count);
+  for (uint32_t i = 0; i < program.tensor_count(); ++i) {
+    const ProgramTensor& t = program.tensor(i);
+    if (t.kind != TensorKind::kInput && t.kind != TensorKind::kOutput) continue;
+    Shape s;
+    s.rank = t.rank;
+    for (uint32_t d = 0; d < t.rank; ++d) s.dims[d] = program.dim(t.dims[d]).op == DimOp::kConst ? program.dim(t.dims[d]).a : 1;
+    uint32_t n = 0;
+    if (!checked_elems(s, dtype_bytes(t.dtype), &n) || n > 1u << 22) {
+      ++count->refused;
+      return;
+    }
+    buffers[t.kind == TensorKind::kInput ? t.port : program.header().input_count + t.port].assign(n * dtype_bytes(t.dtype), 0x81);
+    if (t.kind == TensorKind::kInput) shapes[t.port] = s;
+  }
+  CoreRun run;
+  if (!run.bind(program, shapes, o).ok()) {
+    ++count->refused;
+    return;
+  }
+  std::vector<const void*> in;
+  std::vector<void*> out;
+  for (size_t i = 0; i < shapes.size(); ++i) in.push_back(buffers[i].data());
+  for (size_t i = shapes.size(); i < buffers.size(); ++i) out.push_back(buffers[i].data());
+  run.run(in, out, nullptr, {run_backwards, nullptr, o.threads});
+  ++count->ran;
+}
+
+// Changes one to three 32-bit words of dims, tensors, steps or attributes.
+template <class Rng> void mutate(Rng& rng, BuiltProgram* built) {
+  const ProgramHeader h = *reinterpret_cast<const ProgramHeader*>(built->plan_data());
+  uint32_t* words = reinterpret_cast<uint32_t*>(built->plan_data());
+  for (uint32_t k = rng() % 3 + 1; k > 0; --k) {
+    const struct {
+      uint32_t at, bytes;
+    } areas[] = {{h.dim_at, h.dim_count * h.dim_bytes}, {h.tensor_at, h.tensor_count * h.tensor_bytes}, {h.step_at, h.step_count * h.step_bytes}, {h.attr_at, h.attr_total}, {h.attr_at, h.attr_total}};
+    const auto& area = areas[rng() % 5];
+    if (area.bytes < 4) continue;
+    const uint32_t word = area.at / 4 + static_cast<uint32_t>(rng() % (area.bytes / 4));
+    words[word] = rng() % 2 == 0 ? odd_number(rng) : words[word] + static_cast<uint32_t>(rng() % 3) - 1;
+  }
+}
+
+template <class A> void mutate_op(const OpCase& c, const A& attrs, Mutated* count) {
+  std::mt19937 rng(kSeed + static_cast<uint32_t>(c.op));
+  const std::vector<BindOptions> options = all_options();
+  for (int i = 0; i < 400; ++i) {
+    BuiltProgram built = build_op(c, attrs);
+    if (i > 0) mutate(rng, &built);
+    try_run(built, options[rng() % options.size()], count);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("changed bytes of any operator end in an error or in a run within bounds") {
+  MESSAGE("seed " << kSeed);
+  const QuantParams q{0.1f, 3, -128, 127}, probability{1.0f / 256, -128, -128, 127};
+  const TestTensor x = random_f32({2, 5, 6, 7}, 1), xq = random_q8({2, 5, 6, 7}, 2, q), vector = random_f32({7}, 3);
+  const TestTensor y = like(DType::kF32, {2, 5, 6, 7}), yq = like(DType::kS8, {2, 5, 6, 7}, q);
+  const TestTensor lut = tensor_of(DType::kS8, {256}, std::vector<int8_t>(256)).as_constant();
+  const TestTensor exps = tensor_of(DType::kU16, {256}, std::vector<uint16_t>(256, 65535)).as_constant();
+  const TestTensor indices = s64({3}, {0, -1, 1});
+  Mutated count;
+  Pool2dAttrs pool;
+  pool.kernel[0] = pool.kernel[1] = 3;
+  pool.pad[0] = pool.pad[1] = pool.pad[2] = pool.pad[3] = 1;
+  AxisAttrs last;
+  last.axis = 3;
+  ReduceAttrs spatial;
+  spatial.axes.count = 2;
+  spatial.axes.values[0] = 1, spatial.axes.values[1] = 2;
+  PermAttrs perm;
+  perm.perm.count = 4;
+  for (int i = 0; i < 4; ++i) perm.perm.values[i] = (i + 1) % 4;
+  SliceAttrs slice;
+  slice.axes.count = slice.begins.count = slice.ends.count = slice.steps.count = 1;
+  slice.axes.values[0] = 2, slice.begins.values[0] = 1, slice.ends.values[0] = 5, slice.steps.values[0] = 2;
+  PadAttrs pad;
+  pad.before.count = pad.after.count = 4;
+  pad.before.values[1] = 2, pad.after.values[2] = -1;
+  BatchNormAttrs norm;
+  norm.axis = 3;
+  CastAttrs cast;
+  cast.to = static_cast<int32_t>(DType::kS64);
+  for (const bool quantized : {false, true}) {
+    const TestTensor &a = quantized ? xq : x, &r = quantized ? yq : y;
+    const DType t = a.dtype;
+    const std::optional<QuantParams> g = a.quant;
+    mutate_op({Op::kAdd, {a, quantized ? random_q8({7}, 5, q).as_constant() : vector}, r}, BinaryAttrs{}, &count);
+    mutate_op({Op::kMul, {a, a}, r}, BinaryAttrs{}, &count);
+    mutate_op({Op::kClamp, {a}, r}, ClampAttrs{}, &count);
+    mutate_op({Op::kLeakyRelu, {a}, r}, LeakyReluAttrs{}, &count);
+    mutate_op({Op::kMaxPool2d, {a}, r}, pool, &count);
+    mutate_op({Op::kAvgPool2d, {a}, r}, pool, &count);
+    mutate_op({Op::kMean, {a}, like(t, {2, 7}, g)}, spatial, &count);
+    mutate_op({Op::kReshape, {a}, like(t, {10, 42}, g)}, NoAttrs{}, &count);
+    mutate_op({Op::kTranspose, {a}, like(t, {5, 6, 7, 2}, g)}, perm, &count);
+    mutate_op({Op::kSlice, {a}, like(t, {2, 5, 2, 7}, g)}, slice, &count);
+    mutate_op({Op::kPad, {a}, like(t, {2, 7, 5, 7}, g)}, pad, &count);
+    mutate_op({Op::kConcat, {a, a, a.as_constant()}, like(t, {2, 5, 6, 21}, g)}, last, &count);
+    mutate_op({Op::kGather, {a, indices}, like(t, {2, 5, 6, 3}, g)}, last, &count);
+    mutate_op({Op::kGather, {a.as_constant(), indices.as_constant()}, like(t, {2, 5, 6, 3}, g)}, last, &count);
+  }
+  mutate_op({Op::kSigmoid, {x}, y}, NoAttrs{}, &count);
+  mutate_op({Op::kTanh, {xq, lut}, yq}, NoAttrs{}, &count);
+  mutate_op({Op::kSoftmax, {x}, y}, AxisAttrs{1}, &count);
+  mutate_op({Op::kSoftmax, {xq, exps}, like(DType::kS8, {2, 5, 6, 7}, probability)}, last, &count);
+  mutate_op({Op::kBatchNorm, {x, vector, vector, vector, vector}, y}, norm, &count);
+  mutate_op({Op::kShape, {x}, like(DType::kS64, {4})}, NoAttrs{}, &count);
+  mutate_op({Op::kCast, {x}, like(DType::kS64, {2, 5, 6, 7})}, cast, &count);
+  mutate_op({Op::kQuantize, {x}, yq}, NoAttrs{}, &count);
+  mutate_op({Op::kDequantize, {xq.as_constant()}, y}, NoAttrs{}, &count);
+  mutate_op({Op::kRegrid, {xq}, yq}, NoAttrs{}, &count);
+  mutate_op({Op::kDiv, {s64({3}, {1, 2, 3}), s64({1}, {0})}, like(DType::kS64, {3})}, BinaryAttrs{}, &count);
+  MESSAGE(count.refused << " refused, " << count.ran << " ran");
+  CHECK(count.refused > 1000);
+  CHECK(count.ran > 1000);
+}
+
+}  // namespace lathe::test
