@@ -64,6 +64,7 @@ struct Prepared {
   uint32_t kernel_count = 0;
   uint32_t scratch_bytes = 0;      // for all slots together
   uint32_t share_input_mask = 0;   // bit i: output 0 may take the memory of input i (elementwise in place)
+  uint32_t unread_input_mask = 0;  // bit i: run never reads input i (a constant for the other storage): firmware images leave it out
   bool alias_input0 = false;       // output 0 is input 0's bytes unchanged (Reshape): the plan drops the copy where it can
 
   // A zeroed P in `params`. P: 32-bit members only, at most kMaxParamsBytes.

@@ -1,11 +1,11 @@
 #include "runtime/host/session.h"
 
 #include <algorithm>
-#include <cstring>
 #include <list>
-#include <new>
 
 #include "runtime/executor.h"
+#include "runtime/host/bind_error.h"
+#include "runtime/host/plan_blocks.h"
 #include "runtime/host/team.h"
 #include "runtime/plan/bind.h"
 
@@ -15,44 +15,11 @@ namespace {
 constexpr size_t kPlanCache = 32;
 constexpr uint32_t kMaxThreads = 256;  // scratch is made per thread, and OpenMP ends the process when it cannot start one
 
-// 64-byte aligned heap memory.
-class Block {
- public:
-  explicit Block(uint64_t bytes) : data_(static_cast<uint8_t*>(::operator new(bytes == 0 ? 1 : bytes, std::align_val_t{64}, std::nothrow))) {}
-  Block(Block&& other) noexcept : data_(std::exchange(other.data_, nullptr)) {}
-  Block& operator=(Block&& other) noexcept {
-    std::swap(data_, other.data_);
-    return *this;
-  }
-  ~Block() { ::operator delete(data_, std::align_val_t{64}); }
-  uint8_t* data() const { return data_; }
-
- private:
-  uint8_t* data_;
-};
-
-// What bind() takes for one plan.
-class PlanBlocks {
- public:
-  PlanMemory memory() { return {&take, this}; }
-
- private:
-  static void* take(void* self, uint64_t bytes) {
-    auto& blocks = static_cast<PlanBlocks*>(self)->blocks_;
-    blocks.emplace_back(bytes);
-    return blocks.back().data();
-  }
-  std::vector<Block> blocks_;
-};
-
 struct CachedPlan {
   std::vector<Shape> inputs;
   PlanBlocks blocks;
   Binding binding;
 };
-
-// Name of port i, or its number where the file has no names.
-std::string port_name(const std::vector<std::string>& names, uint32_t i) { return "'" + (i < names.size() ? names[i] : std::to_string(i)) + "'"; }
 
 class Session final : public HostSession {
  public:
@@ -144,7 +111,7 @@ class Session final : public HostSession {
     const PlanMemory memory = plan->blocks.memory();
     BoundDims dims;
     Status s = evaluate_dims(program(), inputs.data(), memory, &dims);
-    if (!s.ok()) return fail(s.code, shape_error(s, inputs));
+    if (!s.ok()) return fail(s.code, shape_error(*loaded_, inputs, s));
     BindOptions options;
     options.isa = options_.isa;
     options.storage = storage_for(options_.isa);
@@ -152,7 +119,7 @@ class Session final : public HostSession {
     options.table = full_exec_table();
     options.index = &exec_index;
     s = lathe::bind(program(), dims, options, memory, &plan->binding);
-    if (!s.ok()) return fail(s.code, step_error(s));
+    if (!s.ok()) return fail(s.code, step_error(*loaded_, s));
     return {};
   }
 
@@ -182,28 +149,6 @@ class Session final : public HostSession {
     }
     current_ = &plan;
     return {};
-  }
-
-  std::string shape_error(const Status& s, std::span<const Shape> inputs) const {
-    if (s.code != Code::kInvalidArgument) return "shapes cannot be computed: " + describe(s);
-    const uint32_t port = s.where / kMaxRank, axis = s.where % kMaxRank;
-    const ProgramTensor& t = program().tensor(input_tensors_[port]);
-    const std::string name = "input " + port_name(loaded_->input_names, port);
-    if (inputs[port].rank != t.rank) return name + " needs " + std::to_string(t.rank) + " dims, got " + std::to_string(inputs[port].rank);
-    const ProgramDim& d = program().dim(t.dims[axis]);
-    const auto got = std::to_string(static_cast<int32_t>(s.got));
-    if (inputs[port].dims[axis] < 0) return name + ": axis " + std::to_string(axis) + " is negative: " + got;
-    std::string text = name + ": axis " + std::to_string(axis) + " must be " + std::to_string(s.needed) + ", got " + got;
-    if (d.op == DimOp::kSymbol) text += " (it is the same dimension as another axis)";
-    return text;
-  }
-
-  std::string step_error(const Status& s) const {
-    std::string text = "step " + std::to_string(s.where);
-    if (s.where < loaded_->step_names.size()) text += " '" + loaded_->step_names[s.where] + "'";
-    if (s.where < program().step_count())
-      if (const char* op = op_name(static_cast<Op>(program().step(s.where).op)); op != nullptr) text += std::string(" (") + op + ")";
-    return text + ": " + describe(s);
   }
 
   std::shared_ptr<const LoadedProgram> loaded_;

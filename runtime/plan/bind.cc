@@ -52,11 +52,12 @@ class Binder {
     last_use_ = memory_.array<uint32_t>(h.tensor_count);
     buffers_ = memory_.array<Buffer>(h.tensor_count);
     scratch_ = memory_.array<uint32_t>(h.step_count);
+    unread_ = memory_.array<uint32_t>(h.step_count);
     kernel_first_ = memory_.array<uint32_t>(h.step_count + 1ull);
     params_ = memory_.array<uint8_t>(static_cast<uint64_t>(h.step_count) * kMaxParamsBytes);
     kernels_ = memory_.array<const kernels::Kernel*>(static_cast<uint64_t>(h.step_count) * kMaxStepKernels);
     fns_ = memory_.array<kernels::AnyFn>(static_cast<uint64_t>(h.step_count) * kMaxStepKernels);
-    if (!tensors_ || !steps_ || !ports_ || !variables_ || !buffer_ || !last_use_ || !buffers_ || !scratch_ || !kernel_first_ || !params_ || !kernels_ || !fns_)
+    if (!tensors_ || !steps_ || !ports_ || !variables_ || !buffer_ || !last_use_ || !buffers_ || !scratch_ || !unread_ || !kernel_first_ || !params_ || !kernels_ || !fns_)
       return {Code::kOutOfMemory, 0, h.tensor_count, 0};
     plan_ = {};
     plan_.tensors = tensors_, plan_.steps = steps_, plan_.params = params_, plan_.kernels = fns_, plan_.ports = ports_, plan_.variables = variables_;
@@ -65,6 +66,7 @@ class Binder {
     plan_.input_count = h.input_count, plan_.output_count = h.output_count, plan_.variable_count = h.variable_count;
     plan_.storage = o_.storage;
     out_.kernels = kernels_;
+    out_.unread = unread_;
     out_.operand_count = h.operand_count;
     for (uint32_t t = 0; t < h.tensor_count; ++t) buffer_[t] = last_use_[t] = kNever;
     return {};
@@ -157,6 +159,7 @@ class Binder {
     }
     kernel_first_[index + 1] = out_.kernel_count;
     scratch_[index] = prepared.scratch_bytes;
+    unread_[index] = prepared.unread_input_mask;
     for (uint32_t k = 0; k < s.n_out; ++k) place_output(index, s, k, prepared);
     return {};
   }
@@ -234,6 +237,7 @@ class Binder {
   Buffer* buffers_ = nullptr;
   uint32_t buffer_count_ = 0;
   uint32_t* scratch_ = nullptr;  // by step: bytes
+  uint32_t* unread_ = nullptr;   // by step
   uint32_t* kernel_first_ = nullptr;
   uint8_t* params_ = nullptr;
   const kernels::Kernel** kernels_ = nullptr;

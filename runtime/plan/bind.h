@@ -37,6 +37,7 @@ struct Binding {
   const kernels::Kernel* const* kernels = nullptr;
   const uint32_t* kernel_first = nullptr;
   uint32_t kernel_count = 0;
+  const uint32_t* unread = nullptr;  // per step: Prepared::unread_input_mask
   uint32_t params_bytes = 0, operand_count = 0;
 };
 
