@@ -152,7 +152,7 @@ class Embedder {
       for (uint32_t k = 0; k < shape.rank; ++k) dims += (k == 0 ? "" : ", ") + std::to_string(shape.dims[k]);
       const bool quantized = (t.flags & kTensorHasQuant) != 0;
       h += "  {" + std::to_string(plan().tensors[port.tensor].offset) + ", " + std::to_string(port.bytes) + ", lathe::DType(" +
-           std::to_string(static_cast<int>(t.dtype)) + "), {{" + dims + "}, " + std::to_string(shape.rank) + "}, " + (quantized ? number(t.quant.scale) : "0") + "f, " +
+           std::to_string(static_cast<int>(t.dtype)) + "), {{" + dims + "}, " + std::to_string(shape.rank) + "}, " + (quantized ? number(t.quant.scale) : "0") + ", " +
            std::to_string(quantized ? t.quant.zero_point : 0) + "},  // ";
       for (const char c : i < names.size() ? names[i] : std::to_string(i)) h += std::isprint(static_cast<unsigned char>(c)) && c != '\\' ? c : '?';
       h += "\n";

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Build firmware that runs an embedded model, and run it under QEMU.
+#
+#   examples/firmware/build.sh DIR [--no-run]
+#
+# DIR holds model.h, model.cc and model_cases.h as `lathe embed` writes them; DIR/model.elf and the objects go there too.
+# Exit status: 0 if every output equals the host's, 77 if a tool is missing.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+prefix=arm-none-eabi-
+target=(-mcpu=cortex-m4 -mthumb -mfloat-abi=hard -mfpu=fpv4-sp-d16)
+# The arithmetic is defined operation by operation, so nothing may be contracted into fused multiply-add.
+flags=(-std=c++20 -Wall -Wextra -ffp-contract=off -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-unwind-tables
+  -fno-asynchronous-unwind-tables -ffunction-sections -fdata-sections -ffreestanding -I. -Iinclude)
+run=1 dir=
+
+while (($#)); do
+  case $1 in
+    --no-run) run=0 ;;
+    -h | --help) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;;
+    *) dir=$1 ;;
+  esac
+  shift
+done
+[[ -f ${dir:?name the folder with model.cc}/model.cc ]] || { printf 'firmware: %s/model.cc is missing\n' "$dir" >&2; exit 2; }
+for tool in "${prefix}g++" qemu-system-arm; do
+  command -v "$tool" >/dev/null || { printf 'firmware: %s is missing (tools/setup.sh --cross installs it)\n' "$tool" >&2; exit 77; }
+done
+
+# Kernels are compiled for speed, the rest for size. The list of all kernels and the table of all operators stay out: the model names what it needs.
+sources=(runtime/executor.cc kernels/*/reference.cc)
+for source in runtime/exec/*.cc; do
+  [[ $source == */exec_table.cc ]] || sources+=("$source")
+done
+mkdir -p "$dir/core"
+objects=()
+for source in "${sources[@]}"; do
+  object=$dir/core/$(tr / _ <<<"${source%.cc}").o
+  objects+=("$object")
+  optimize=-Os
+  [[ $source == kernels/* ]] && optimize=-O2
+  printf '%s\0' "$optimize" "$source" "$object"
+done >"$dir/core/list"
+xargs -0 -n 3 -P "$(nproc)" bash -c '
+  set -e
+  optimize=$1 source=$2 object=$3; shift 3
+  if [[ -f $object && ! $source -nt $object ]]; then exit 0; fi
+  '"${prefix}g++ ${target[*]} ${flags[*]}"' "$optimize" -c "$source" -o "$object"' compile <"$dir/core/list"
+rm -f "$dir/libcore.a"
+"${prefix}ar" rcs "$dir/libcore.a" "${objects[@]}"
+
+"${prefix}g++" "${target[@]}" "${flags[@]}" -Os -I"$dir" -Iexamples/firmware -nostartfiles --specs=nano.specs -Wl,--gc-sections \
+  -T examples/firmware/mps2-an386.ld "$dir/model.cc" examples/firmware/main.cc examples/firmware/startup.cc "$dir/libcore.a" -o "$dir/model.elf"
+"${prefix}size" "$dir/model.elf"
+((run)) || exit 0
+timeout 300 qemu-system-arm -M mps2-an386 -display none -serial none -monitor none -semihosting-config enable=on,target=native -kernel "$dir/model.elf"
