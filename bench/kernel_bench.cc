@@ -19,7 +19,7 @@ using namespace lathe::kernels;
 struct GemmShape {
   uint32_t m, n, k;
 };
-constexpr GemmShape kGemmShapes[] = {{1, 1024, 1024}, {8, 1024, 1024}, {128, 384, 384}, {256, 256, 256}, {1024, 1024, 1024}, {3136, 64, 64}, {196, 256, 256}, {12544, 96, 16}, {3136, 24, 144}, {49, 1280, 320}};
+constexpr GemmShape kGemmShapes[] = {{1, 1024, 1024}, {8, 1024, 1024}, {128, 384, 384}, {256, 256, 256}, {1024, 1024, 1024}, {3136, 64, 64}, {196, 256, 256}, {12544, 96, 16}, {3136, 24, 144}, {49, 1280, 320}, {1024, 16, 144}, {256, 32, 288}};
 
 struct DwShape {
   uint32_t size, n, stride;
@@ -58,15 +58,17 @@ void gemm_f32(benchmark::State& state, const Kernel& k, GemmShape s) {
   report(state, k, static_cast<double>(s.m) * s.n * s.k, false);
 }
 
-// 3x3 over an input that is already padded.
+// 3x3 with one pixel of padding.
 template <class Args>
 void set_dw(const DwShape& s, Args* d) {
-  const uint32_t out = s.size / s.stride, in = s.size + 2;
-  d->a_row_step = s.stride * in * s.n;
-  d->a_col_step = s.stride * s.n;
-  d->a_tap_row = in * s.n;
-  d->a_tap_col = s.n;
-  d->kh = d->kw = 3;
+  const uint32_t out = s.size / s.stride;
+  d->in.rows = d->in.cols = s.size;
+  d->in.row_step = s.size * s.n;
+  d->in.col_step = s.n;
+  d->in.row0 = d->in.col0 = -1;
+  d->in.stride_h = d->in.stride_w = s.stride;
+  d->in.dilation_h = d->in.dilation_w = 1;
+  d->in.kh = d->in.kw = 3;
   d->y_row_step = out * s.n;
   d->y_col_step = s.n;
   d->rows = d->cols = out;
@@ -75,14 +77,14 @@ void set_dw(const DwShape& s, Args* d) {
 }
 
 void dw_s8(benchmark::State& state, const Kernel& k, DwShape s) {
-  std::vector<uint8_t> a(static_cast<size_t>(s.size + 2) * (s.size + 2) * s.n + 64, 3), y(static_cast<size_t>(s.size) * s.size * s.n);
+  Guarded<uint8_t> a(static_cast<size_t>(s.size) * s.size * s.n + 64), pad(s.size * s.n + 64), y(static_cast<size_t>(s.size) * s.size * s.n);
   Guarded<int8_t> w(dwconv_s8_packed_bytes(s.n, 3, 3) + 64);
   Guarded<int32_t> bias(round_up(s.n, 16) + 16);
   Guarded<float> scale(round_up(s.n, 16) + 16);
   std::fill(scale.data(), scale.data() + scale.size(), 1e-2f);
   DwConvS8Args d{};
   set_dw(s, &d);
-  d.a = a.data(), d.w = w.data(), d.bias = bias.data(), d.scale = scale.data(), d.y = y.data();
+  d.in.a = a.data(), d.in.pad_row = pad.data(), d.w = w.data(), d.bias = bias.data(), d.scale = scale.data(), d.y = y.data();
   d.zero_point = 128, d.lo = 0, d.hi = 255;
   const auto fn = reinterpret_cast<DwConvS8Fn>(k.fn);
   for (auto _ : state) fn(d);
@@ -90,12 +92,13 @@ void dw_s8(benchmark::State& state, const Kernel& k, DwShape s) {
 }
 
 void dw_f32(benchmark::State& state, const Kernel& k, DwShape s) {
-  std::vector<float> a(static_cast<size_t>(s.size + 2) * (s.size + 2) * s.n + 16, 0.5f), y(static_cast<size_t>(s.size) * s.size * s.n);
+  Guarded<float> a(static_cast<size_t>(s.size) * s.size * s.n + 16), pad(s.size * s.n + 16), y(static_cast<size_t>(s.size) * s.size * s.n);
+  std::fill(a.data(), a.data() + a.size(), 0.5f);
   Guarded<float> w(dwconv_f32_packed_elems(s.n, 3, 3) + 16);
   std::fill(w.data(), w.data() + w.size(), 0.25f);
   DwConvF32Args d{};
   set_dw(s, &d);
-  d.a = a.data(), d.w = w.data(), d.y = y.data(), d.lo = 0, d.hi = 6;
+  d.in.a = a.data(), d.in.pad_row = pad.data(), d.w = w.data(), d.y = y.data(), d.lo = 0, d.hi = 6;
   const auto fn = reinterpret_cast<DwConvF32Fn>(k.fn);
   for (auto _ : state) fn(d);
   report(state, k, static_cast<double>(d.rows) * d.cols * s.n * 9, false);

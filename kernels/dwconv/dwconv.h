@@ -1,11 +1,11 @@
 // Depthwise convolution: every output channel reads one input channel.
 //
-//   y[i][j][c] = epilogue(bias[c] + sum over p < kh, q < kw of  a[i * a_row_step + j * a_col_step + p * a_tap_row + q * a_tap_col + c / multiplier] * w[p][q][c])
+//   y[i][j][c] = epilogue(bias[c] + sum over p < kh, q < kw of  x(row0 + i * stride_h + p * dilation_h, col0 + j * stride_w + q * dilation_w, c / multiplier) * w[p][q][c])
 //
-// Letters: rows x cols output pixels, n output channels, kh x kw taps. The input is already padded (in scratch, with the zero point or 0
-// around it), so that no tap is special. Strides in elements: stride and dilation are in the steps. Serial: callers split rows and channels.
-// Reads up to 63 bytes past the last channel of each pixel of `a` and `residual`, and of `w`, `bias` and `scale`; writes exactly
-// rows x cols x n elements. No alignment needed for a, y, residual; w, bias and scale start on 64 bytes.
+// where x(r, s, ..) is input pixel (r, s) of one image, or padding where that is outside of it: unlike segment GEMM, whose padded copy is cheap
+// beside its work, a depthwise kernel handles borders itself. Letters: rows x cols output pixels, n output channels, kh x kw taps. Strides of memory in
+// elements. Serial: callers split rows and channels. Reads up to 63 bytes past the last channel of each pixel of `a`, `pad_row` and `residual`, and of
+// `w`, `bias` and `scale`; writes exactly rows x cols x n elements. No alignment needed for a, pad_row, y, residual; w, bias and scale start on 64 bytes.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -13,6 +13,19 @@
 #include "kernels/gemm/gemm.h"
 
 namespace lathe::kernels {
+
+// Where taps find their input. T: element type.
+template <class T>
+struct DwConvInput {
+  const T* a;        // pixel (0, 0) of the image
+  const T* pad_row;  // `cols` pixels of padding (zero point or 0.0), laid out as a row; not read if no tap falls outside
+  uint32_t rows, cols;              // of the image
+  uint32_t row_step, col_step;      // to its next row, next pixel
+  int32_t row0, col0;               // input position under tap (0, 0) of output (0, 0); negative in the padding
+  uint32_t stride_h, stride_w;
+  uint32_t dilation_h, dilation_w;
+  uint32_t kh, kw;
+};
 
 // Packed 8-bit weights: panels of 16 channels, kernel columns, quads of kernel rows: [ceil(n/16)][kw][ceil(kh/4)][16][4], zero padded. One vpdpbusd
 // lane holds four rows of a column of a channel. bias and scale hold 16 * ceil(n/16) entries, zero padded.
@@ -23,10 +36,7 @@ void dwconv_s8_unpack(const int8_t* packed, uint32_t n, uint32_t kh, uint32_t kw
 
 // 8-bit: as GemmS8Args (kernels/gemm/gemm.h) says for storage, folded bias, clamp and residual. Bit-exact on every ISA.
 struct DwConvS8Args {
-  const void* a;
-  uint32_t a_row_step, a_col_step;  // to the next output row, the next output pixel
-  uint32_t a_tap_row, a_tap_col;    // to the next kernel row, the next kernel column
-  uint32_t kh, kw;
+  DwConvInput<void> in;
   const int8_t* w;
   const int32_t* bias;
   const float* scale;
@@ -49,10 +59,7 @@ void dwconv_f32_unpack(const float* packed, uint32_t n, uint32_t kh, uint32_t kw
 
 // Float: y = clamp(bias + sum + residual, lo, hi); one accumulator per element that starts with the bias and takes the taps row by row.
 struct DwConvF32Args {
-  const float* a;
-  uint32_t a_row_step, a_col_step;
-  uint32_t a_tap_row, a_tap_col;
-  uint32_t kh, kw;
+  DwConvInput<float> in;
   const float* w;
   const float* bias;  // or null
   float* y;

@@ -1,10 +1,10 @@
 // Depthwise convolution on AVX2 and FMA, u8 storage and float.
 //
 // 8-bit: up to four kernel rows of a column are interleaved into quads and widened to 16 bits for vpmaddwd, which is exact; weights are widened once
-// per 8 channels. Float: 16 channels of up to 4 pixels at a time, one accumulator per element that takes the taps row by row.
+// per 8 channels. Columns are kept while the window slides over them. Float: one accumulator per element that takes the taps row by row.
 #include <immintrin.h>
 
-#include "kernels/dwconv/dwconv.h"
+#include "kernels/dwconv/rows.h"
 #include "kernels/gemm/requantize_x86_avx2.h"
 #include "kernels/simd.h"
 
@@ -14,6 +14,7 @@ namespace {
 #define LATHE_INLINE inline __attribute__((always_inline))
 
 constexpr uint32_t kStoredQuads = 32;  // (column, quad) pairs whose weights are widened once per block
+constexpr uint32_t kStoredRows = 16;   // kernel rows whose input rows are looked up once per output row
 
 // Half a panel: 8 channels.
 struct Half {
@@ -39,22 +40,6 @@ LATHE_INLINE Column interleave(__m128i r0, __m128i r1, __m128i r2, __m128i r3) {
   return {{_mm256_cvtepu8_epi16(_mm_unpacklo_epi16(t, u)), _mm256_cvtepu8_epi16(_mm_unpackhi_epi16(t, u))}};
 }
 
-// Four kernel rows from `first` on. Rows past the kernel repeat its last one: their weights are zero.
-LATHE_INLINE Column any_column(const DwConvS8Args& d, const uint8_t* a, uint32_t first) {
-  __m128i r[4];
-  LATHE_UNROLL
-  for (uint32_t i = 0; i < 4; ++i) {
-    const uint32_t p = first + i < d.kh ? first + i : d.kh - 1;
-    r[i] = load8(a + static_cast<size_t>(p) * d.a_tap_row);
-  }
-  return interleave(r[0], r[1], r[2], r[3]);
-}
-
-LATHE_INLINE Column short_column(const uint8_t* a, size_t row1, size_t row2) {
-  const __m128i r2 = load8(a + row2);
-  return interleave(load8(a), load8(a + row1), r2, r2);
-}
-
 LATHE_INLINE void dot(__m256i* acc, const Column& column, __m256i w0, __m256i w1) {
   acc[0] = _mm256_add_epi32(acc[0], _mm256_madd_epi16(column.v[0], w0));
   acc[1] = _mm256_add_epi32(acc[1], _mm256_madd_epi16(column.v[1], w1));
@@ -74,95 +59,226 @@ LATHE_INLINE void finish(const Half& h, const Requantize& q, const __m256i* acc,
   }
 }
 
+// One output row: inputs of its kernel rows, residual and output of its first pixel.
+struct Row {
+  uint32_t i;
+  uint32_t c, n;  // channels [c, c + n)
+  const uint8_t* residual;
+  uint8_t* y;
+};
+
+// Any kernel. Rows past the kernel repeat its last one: their weights are zero.
+void any_row(const Half& h, const Requantize& q, Row row) {
+  const auto& in = h.d->in;
+  const uint8_t* known[kStoredRows];
+  for (uint32_t p = 0; p < kStoredRows; ++p) known[p] = input_row<uint8_t>(in, row.i, p < in.kh ? p : in.kh - 1) + row.c;
+  for (uint32_t x = 0; x < h.d->cols; ++x, row.y += h.d->y_col_step) {
+    __m256i acc[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
+    for (uint32_t s = 0, pair = 0; s < in.kw; ++s) {
+      const int32_t column = in.col0 + static_cast<int32_t>(x * in.stride_w + s * in.dilation_w);
+      const bool inside = has_column(in, column);
+      const size_t at = inside ? static_cast<size_t>(column) * in.col_step : 0;
+      for (uint32_t quad = 0; quad < h.quads; ++quad, ++pair) {
+        __m128i r[4];
+        LATHE_UNROLL
+        for (uint32_t i = 0; i < 4; ++i) {
+          const uint32_t p = quad * 4 + i;
+          const uint8_t* found = !inside ? static_cast<const uint8_t*>(in.pad_row) + row.c
+                                 : p < kStoredRows ? known[p] : input_row<uint8_t>(in, row.i, p < in.kh ? p : in.kh - 1) + row.c;
+          r[i] = load8(found + at);
+        }
+        const bool stored = pair < kStoredQuads;
+        dot(acc, interleave(r[0], r[1], r[2], r[3]), stored ? h.weights[pair][0] : widen_weights(h.w + static_cast<size_t>(pair) * 64),
+            stored ? h.weights[pair][1] : widen_weights(h.w + static_cast<size_t>(pair) * 64 + 16));
+      }
+    }
+    finish(h, q, acc, row.residual, row.y, row.n);
+    if (row.residual != nullptr) row.residual += h.d->residual_col_step;
+  }
+}
+
+// A window of 3 columns and at most 3 rows that moves by kStep of its columns, 1 or 2.
+template <int kStep>
+class Window {
+ public:
+  LATHE_INLINE Window(const Half& h, const Requantize& q, const Row& row) : h_(h), q_(q), row_(row), at_(h.d->in.col0), step_(static_cast<int32_t>(h.d->in.dilation_w)) {
+    const auto& in = h.d->in;
+    for (uint32_t p = 0; p < 3; ++p) a_[p] = input_row<uint8_t>(in, row.i, p < in.kh ? p : in.kh - 1) + row.c;
+    left_ = column<true>(at_);
+    if (kStep == 1) middle_ = column<true>(at_ + step_);
+  }
+
+  // The next output pixel; kLook: columns may be outside of the image.
+  template <bool kLook>
+  LATHE_INLINE void pixel() {
+    if (kStep == 2) middle_ = column<kLook>(at_ + step_);
+    const Column right = column<kLook>(at_ + 2 * step_);
+    __m256i acc[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
+    dot(acc, left_, h_.weights[0][0], h_.weights[0][1]);
+    dot(acc, middle_, h_.weights[1][0], h_.weights[1][1]);
+    dot(acc, right, h_.weights[2][0], h_.weights[2][1]);
+    left_ = kStep == 1 ? middle_ : right;
+    middle_ = right;
+    at_ += kStep * step_;
+    finish(h_, q_, acc, row_.residual, row_.y, row_.n);
+    row_.y += h_.d->y_col_step;
+    if (row_.residual != nullptr) row_.residual += h_.d->residual_col_step;
+  }
+
+ private:
+  template <bool kLook>
+  LATHE_INLINE Column column(int32_t s) const {
+    if (kLook && !has_column(h_.d->in, s)) {
+      const __m128i v = load8(static_cast<const uint8_t*>(h_.d->in.pad_row) + row_.c);
+      return interleave(v, v, v, v);
+    }
+    const size_t at = static_cast<size_t>(s) * h_.d->in.col_step;
+    const __m128i r2 = load8(a_[2] + at);
+    return interleave(load8(a_[0] + at), load8(a_[1] + at), r2, r2);
+  }
+
+  const Half& h_;
+  const Requantize& q_;
+  Row row_;
+  const uint8_t* a_[3];
+  int32_t at_, step_;
+  Column left_, middle_;
+};
+
+template <int kStep>
+void sliding_row(const Half& h, const Requantize& q, const Row& row) {
+  const Interior in = interior(h.d->in, h.d->cols, kStep);
+  Window<kStep> window(h, q, row);
+  uint32_t x = 0;
+  for (; x < in.first; ++x) window.template pixel<true>();
+  for (; x < in.last; ++x) window.template pixel<false>();
+  for (; x < h.d->cols; ++x) window.template pixel<true>();
+}
+
 void half_rows(const Half& h, const Requantize& q, uint32_t c, uint32_t n) {
   const DwConvS8Args& d = *h.d;
-  const bool short_kernel = d.kw == 3 && d.kh <= 3 && d.a_col_step == d.a_tap_col;
-  const size_t row1 = d.kh > 1 ? d.a_tap_row : 0, row2 = d.kh > 2 ? 2 * static_cast<size_t>(d.a_tap_row) : row1;
+  const bool short_kernel = d.in.kw == 3 && d.in.kh <= 3;
   for (uint32_t i = 0; i < d.rows; ++i) {
-    const uint8_t* a = static_cast<const uint8_t*>(d.a) + static_cast<size_t>(i) * d.a_row_step + c;
-    const uint8_t* residual = d.residual == nullptr ? nullptr : static_cast<const uint8_t*>(d.residual) + static_cast<size_t>(i) * d.residual_row_step + c;
-    uint8_t* y = static_cast<uint8_t*>(d.y) + static_cast<size_t>(i) * d.y_row_step + c;
-    Column left{}, middle{};
-    if (short_kernel) {
-      left = short_column(a, row1, row2);
-      middle = short_column(a + d.a_tap_col, row1, row2);
-    }
-    for (uint32_t x = 0; x < d.cols; ++x, a += d.a_col_step, y += d.y_col_step) {
-      __m256i acc[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
-      if (short_kernel) {
-        const Column right = short_column(a + 2 * static_cast<size_t>(d.a_tap_col), row1, row2);
-        dot(acc, left, h.weights[0][0], h.weights[0][1]);
-        dot(acc, middle, h.weights[1][0], h.weights[1][1]);
-        dot(acc, right, h.weights[2][0], h.weights[2][1]);
-        left = middle;
-        middle = right;
-      } else {
-        for (uint32_t s = 0, pair = 0; s < d.kw; ++s) {
-          for (uint32_t quad = 0; quad < h.quads; ++quad, ++pair) {
-            const Column column = any_column(d, a + static_cast<size_t>(s) * d.a_tap_col, quad * 4);
-            const bool stored = pair < kStoredQuads;
-            dot(acc, column, stored ? h.weights[pair][0] : widen_weights(h.w + static_cast<size_t>(pair) * 64),
-                stored ? h.weights[pair][1] : widen_weights(h.w + static_cast<size_t>(pair) * 64 + 16));
-          }
-        }
-      }
-      finish(h, q, acc, residual, y, n);
-      if (residual != nullptr) residual += d.residual_col_step;
+    const Row row{i, c, n, d.residual == nullptr ? nullptr : static_cast<const uint8_t*>(d.residual) + static_cast<size_t>(i) * d.residual_row_step + c,
+                  static_cast<uint8_t*>(d.y) + static_cast<size_t>(i) * d.y_row_step + c};
+    if (short_kernel && d.in.stride_w == d.in.dilation_w) {
+      sliding_row<1>(h, q, row);
+    } else if (short_kernel && d.in.stride_w == 2 * d.in.dilation_w) {
+      sliding_row<2>(h, q, row);
+    } else {
+      any_row(h, q, row);
     }
   }
 }
 
-// Float: one panel of 16 channels.
-template <int kPixels>
-LATHE_INLINE void float_pixels(const DwConvF32Args& d, const float* a, const float* w, const float* bias, const float* residual, float* y, uint32_t n) {
-  __m256 acc[kPixels][2];
-  LATHE_UNROLL
-  for (int i = 0; i < kPixels; ++i) {
-    acc[i][0] = bias == nullptr ? _mm256_setzero_ps() : _mm256_load_ps(bias);
-    acc[i][1] = bias == nullptr ? _mm256_setzero_ps() : _mm256_load_ps(bias + 8);
+// Eight float channels; lanes beyond `n` are garbage that is not stored.
+LATHE_INLINE void store_floats(float* y, __m256 v, uint32_t n) {
+  if (n >= 8) {
+    _mm256_storeu_ps(y, v);
+  } else {
+    alignas(32) float row[8];
+    _mm256_store_ps(row, v);
+    __builtin_memcpy(y, row, n * sizeof(float));
   }
-  for (uint32_t r = 0; r < d.kh; ++r, a += d.a_tap_row) {
-    const float* tap = a;
-    for (uint32_t s = 0; s < d.kw; ++s, tap += d.a_tap_col, w += 16) {
-      const __m256 w0 = _mm256_load_ps(w), w1 = _mm256_load_ps(w + 8);
-      LATHE_UNROLL
-      for (int i = 0; i < kPixels; ++i) {
-        const float* pixel = tap + static_cast<size_t>(i) * d.a_col_step;
-        acc[i][0] = _mm256_fmadd_ps(_mm256_loadu_ps(pixel), w0, acc[i][0]);
-        acc[i][1] = _mm256_fmadd_ps(_mm256_loadu_ps(pixel + 8), w1, acc[i][1]);
+}
+
+LATHE_INLINE __m256 clamp(const DwConvF32Args& d, __m256 v, const float* residual) {
+  if (residual != nullptr) v = _mm256_add_ps(v, _mm256_loadu_ps(residual));
+  // The second operand passes when either is NaN.
+  return _mm256_min_ps(_mm256_set1_ps(d.hi), _mm256_max_ps(_mm256_set1_ps(d.lo), v));
+}
+
+// One output row of 8 float channels.
+struct FloatRow {
+  uint32_t i;
+  uint32_t c, n;        // channels [c, c + n), n <= 8
+  const float* w;       // taps 16 apart
+  const float* bias;    // or null
+  const float* residual;
+  float* y;
+};
+
+// Any kernel, one pixel at a time.
+void any_float_row(const DwConvF32Args& d, FloatRow row) {
+  const auto& in = d.in;
+  for (uint32_t x = 0; x < d.cols; ++x, row.y += d.y_col_step) {
+    __m256 acc = row.bias == nullptr ? _mm256_setzero_ps() : _mm256_load_ps(row.bias);
+    const float* w = row.w;
+    for (uint32_t p = 0; p < in.kh; ++p) {
+      const float* a = input_row<float>(in, row.i, p) + row.c;
+      for (uint32_t s = 0; s < in.kw; ++s, w += 16) {
+        const int32_t column = in.col0 + static_cast<int32_t>(x * in.stride_w + s * in.dilation_w);
+        const float* tap = has_column(in, column) ? a + static_cast<size_t>(column) * in.col_step : in.pad_row + row.c;
+        acc = _mm256_fmadd_ps(_mm256_loadu_ps(tap), _mm256_load_ps(w), acc);
       }
     }
+    store_floats(row.y, clamp(d, acc, row.residual), row.n);
+    if (row.residual != nullptr) row.residual += d.residual_col_step;
   }
-  const __m256 lo = _mm256_set1_ps(d.lo), hi = _mm256_set1_ps(d.hi);
-  LATHE_UNROLL
-  for (int i = 0; i < kPixels; ++i, y += d.y_col_step) {
-    alignas(32) float row[16];
-    float* to = n == 16 ? y : row;
+}
+
+struct FloatColumn {
+  __m256 v[3];
+};
+
+// A 3x3 window that moves by kStep of its columns, 1 or 2.
+template <int kStep>
+class FloatWindow {
+ public:
+  LATHE_INLINE FloatWindow(const DwConvF32Args& d, const FloatRow& row) : d_(d), row_(row), at_(d.in.col0), step_(static_cast<int32_t>(d.in.dilation_w)) {
+    for (uint32_t p = 0; p < 3; ++p) a_[p] = input_row<float>(d.in, row.i, p) + row.c;
+    bias_ = row.bias == nullptr ? _mm256_setzero_ps() : _mm256_load_ps(row.bias);
+    left_ = column<true>(at_);
+    if (kStep == 1) middle_ = column<true>(at_ + step_);
+  }
+
+  // The next output pixel; kLook: columns may be outside of the image.
+  template <bool kLook>
+  LATHE_INLINE void pixel() {
+    if (kStep == 2) middle_ = column<kLook>(at_ + step_);
+    const FloatColumn right = column<kLook>(at_ + 2 * step_);
+    __m256 acc = bias_;
     LATHE_UNROLL
-    for (int v = 0; v < 2; ++v) {
-      __m256 sum = acc[i][v];
-      if (residual != nullptr) sum = _mm256_add_ps(sum, _mm256_loadu_ps(residual + static_cast<size_t>(i) * d.residual_col_step + 8 * v));
-      // The second operand passes when either is NaN.
-      _mm256_storeu_ps(to + 8 * v, _mm256_min_ps(hi, _mm256_max_ps(lo, sum)));
+    for (int p = 0; p < 3; ++p) {
+      acc = _mm256_fmadd_ps(left_.v[p], _mm256_load_ps(row_.w + 48 * p), acc);
+      acc = _mm256_fmadd_ps(middle_.v[p], _mm256_load_ps(row_.w + 48 * p + 16), acc);
+      acc = _mm256_fmadd_ps(right.v[p], _mm256_load_ps(row_.w + 48 * p + 32), acc);
     }
-    if (n != 16) __builtin_memcpy(y, row, n * sizeof(float));
+    left_ = kStep == 1 ? middle_ : right;
+    middle_ = right;
+    at_ += kStep * step_;
+    store_floats(row_.y, clamp(d_, acc, row_.residual), row_.n);
+    row_.y += d_.y_col_step;
+    if (row_.residual != nullptr) row_.residual += d_.residual_col_step;
   }
-}
 
-void float_row(const DwConvF32Args& d, const float* a, const float* w, const float* bias, const float* residual, float* y, uint32_t n) {
-  const uint32_t tiles = (d.cols + 3) / 4, base = d.cols / tiles, larger = d.cols % tiles;
-  for (uint32_t t = 0; t < tiles; ++t) {
-    const uint32_t count = base + (t < larger ? 1 : 0);
-    switch (count) {
-      case 4: float_pixels<4>(d, a, w, bias, residual, y, n); break;
-      case 3: float_pixels<3>(d, a, w, bias, residual, y, n); break;
-      case 2: float_pixels<2>(d, a, w, bias, residual, y, n); break;
-      default: float_pixels<1>(d, a, w, bias, residual, y, n); break;
+ private:
+  template <bool kLook>
+  LATHE_INLINE FloatColumn column(int32_t s) const {
+    if (kLook && !has_column(d_.in, s)) {
+      const __m256 v = _mm256_loadu_ps(d_.in.pad_row + row_.c);
+      return {{v, v, v}};
     }
-    a += static_cast<size_t>(count) * d.a_col_step;
-    y += static_cast<size_t>(count) * d.y_col_step;
-    if (residual != nullptr) residual += static_cast<size_t>(count) * d.residual_col_step;
+    const size_t at = static_cast<size_t>(s) * d_.in.col_step;
+    return {{_mm256_loadu_ps(a_[0] + at), _mm256_loadu_ps(a_[1] + at), _mm256_loadu_ps(a_[2] + at)}};
   }
+
+  const DwConvF32Args& d_;
+  FloatRow row_;
+  const float* a_[3];
+  __m256 bias_;
+  int32_t at_, step_;
+  FloatColumn left_, middle_;
+};
+
+template <int kStep>
+void sliding_float_row(const DwConvF32Args& d, const FloatRow& row) {
+  const Interior in = interior(d.in, d.cols, kStep);
+  FloatWindow<kStep> window(d, row);
+  uint32_t x = 0;
+  for (; x < in.first; ++x) window.template pixel<true>();
+  for (; x < in.last; ++x) window.template pixel<false>();
+  for (; x < d.cols; ++x) window.template pixel<true>();
 }
 
 }  // namespace
@@ -171,8 +287,8 @@ void dwconv_u8s8s32_8_x86_avx2(const DwConvS8Args& d) {
   const Requantize q = make_requantize(d.zero_point, d.lo, d.hi, d.residual_scale, d.residual_zero);
   Half h;
   h.d = &d;
-  h.quads = (d.kh + kGemmQuad - 1) / kGemmQuad;
-  h.pairs = d.kw * h.quads;
+  h.quads = (d.in.kh + kGemmQuad - 1) / kGemmQuad;
+  h.pairs = d.in.kw * h.quads;
   for (uint32_t c = 0; c < d.n; c += 8) {
     h.w = d.w + static_cast<size_t>(c / 16) * h.pairs * 64 + c % 16 / 8 * 32;
     h.bias = _mm256_load_si256(reinterpret_cast<const __m256i*>(d.bias + c));
@@ -185,14 +301,20 @@ void dwconv_u8s8s32_8_x86_avx2(const DwConvS8Args& d) {
   }
 }
 
-void dwconv_f32_4x16_x86_avx2(const DwConvF32Args& d) {
-  if (d.cols == 0) return;
-  const size_t panel_elems = static_cast<size_t>(d.kh) * d.kw * kGemmPanel;
-  for (uint32_t c = 0; c < d.n; c += 16) {
-    const uint32_t n = d.n - c < 16 ? d.n - c : 16;
-    for (uint32_t i = 0; i < d.rows; ++i) {
-      float_row(d, d.a + static_cast<size_t>(i) * d.a_row_step + c, d.w + c / 16 * panel_elems, d.bias == nullptr ? nullptr : d.bias + c,
-                d.residual == nullptr ? nullptr : d.residual + static_cast<size_t>(i) * d.residual_row_step + c, d.y + static_cast<size_t>(i) * d.y_row_step + c, n);
+void dwconv_f32_8_x86_avx2(const DwConvF32Args& d) {
+  const size_t panel_elems = static_cast<size_t>(d.in.kh) * d.in.kw * kGemmPanel;
+  const bool short_kernel = d.in.kw == 3 && d.in.kh == 3;
+  for (uint32_t i = 0; i < d.rows; ++i) {
+    for (uint32_t c = 0; c < d.n; c += 8) {
+      const FloatRow row{i, c, d.n - c < 8 ? d.n - c : 8, d.w + c / 16 * panel_elems + c % 16, d.bias == nullptr ? nullptr : d.bias + c,
+                         d.residual == nullptr ? nullptr : d.residual + static_cast<size_t>(i) * d.residual_row_step + c, d.y + static_cast<size_t>(i) * d.y_row_step + c};
+      if (short_kernel && d.in.stride_w == d.in.dilation_w) {
+        sliding_float_row<1>(d, row);
+      } else if (short_kernel && d.in.stride_w == 2 * d.in.dilation_w) {
+        sliding_float_row<2>(d, row);
+      } else {
+        any_float_row(d, row);
+      }
     }
   }
 }

@@ -1,87 +1,136 @@
-// Float depthwise convolution on AVX-512: 16 channels of up to 8 pixels of a row at a time, one accumulator each that takes the taps row by row.
+// Float depthwise convolution on AVX-512, 16 channels at a time: one accumulator per element that takes the taps row by row. 3x3 windows keep
+// their columns and weights in registers while they slide; the chains of neighbouring pixels overlap.
 #include <immintrin.h>
 
-#include "kernels/dwconv/dwconv.h"
+#include "kernels/dwconv/rows.h"
 #include "kernels/simd.h"
 
 namespace lathe::kernels {
 namespace {
 
-// One panel of 16 channels.
-struct Panel {
-  const DwConvF32Args* d;
+#define LATHE_INLINE inline __attribute__((always_inline))
+
+// One output row of 16 channels.
+struct Row {
+  uint32_t i, c;       // output row; first channel
+  __mmask16 mask;      // channels that exist
   const float* w;
-  const float* bias;  // or null
-  __mmask16 mask;     // channels that exist
+  const float* bias;   // or null
+  const float* residual;
+  float* y;
 };
 
-template <int kPixels>
-inline __attribute__((always_inline)) void pixels(const Panel& p, const float* a, const float* residual, float* y) {
-  const DwConvF32Args& d = *p.d;
-  const size_t col = d.a_col_step;
-  __m512 acc[kPixels];
-  LATHE_UNROLL
-  for (int i = 0; i < kPixels; ++i) acc[i] = p.bias == nullptr ? _mm512_setzero_ps() : _mm512_load_ps(p.bias);
-  const float* w = p.w;
-  for (uint32_t r = 0; r < d.kh; ++r, a += d.a_tap_row) {
-    const float* tap = a;
-    for (uint32_t s = 0; s < d.kw; ++s, tap += d.a_tap_col, w += 16) {
-      const __m512 weight = _mm512_load_ps(w);
-      const float *tap3 = tap + 3 * col, *tap6 = tap + 6 * col;
-      LATHE_UNROLL
-      for (int i = 0; i < kPixels; ++i) {
-        const float* pixel = i < 3 ? tap + static_cast<size_t>(i) * col : i < 6 ? tap3 + static_cast<size_t>(i - 3) * col : tap6 + static_cast<size_t>(i - 6) * col;
-        acc[i] = _mm512_fmadd_ps(_mm512_loadu_ps(pixel), weight, acc[i]);
+LATHE_INLINE void finish(const DwConvF32Args& d, const Row& row, uint32_t x, __m512 v) {
+  if (row.residual != nullptr) v = _mm512_add_ps(v, _mm512_loadu_ps(row.residual + static_cast<size_t>(x) * d.residual_col_step));
+  // The second operand passes when either is NaN.
+  v = _mm512_min_ps(_mm512_set1_ps(d.hi), _mm512_max_ps(_mm512_set1_ps(d.lo), v));
+  float* y = row.y + static_cast<size_t>(x) * d.y_col_step;
+  if (row.mask == 0xffff) {
+    _mm512_storeu_ps(y, v);
+  } else {
+    _mm512_mask_storeu_ps(y, row.mask, v);
+  }
+}
+
+// Any kernel, one pixel at a time.
+void any_row(const DwConvF32Args& d, const Row& row) {
+  const auto& in = d.in;
+  for (uint32_t x = 0; x < d.cols; ++x) {
+    __m512 acc = row.bias == nullptr ? _mm512_setzero_ps() : _mm512_load_ps(row.bias);
+    const float* w = row.w;
+    for (uint32_t p = 0; p < in.kh; ++p) {
+      const float* a = input_row<float>(in, row.i, p) + row.c;
+      for (uint32_t s = 0; s < in.kw; ++s, w += 16) {
+        const int32_t column = in.col0 + static_cast<int32_t>(x * in.stride_w + s * in.dilation_w);
+        const float* tap = has_column(in, column) ? a + static_cast<size_t>(column) * in.col_step : in.pad_row + row.c;
+        acc = _mm512_fmadd_ps(_mm512_loadu_ps(tap), _mm512_load_ps(w), acc);
       }
     }
+    finish(d, row, x, acc);
   }
-  const __m512 lo = _mm512_set1_ps(d.lo), hi = _mm512_set1_ps(d.hi);
-  LATHE_UNROLL
-  for (int i = 0; i < kPixels; ++i, y += d.y_col_step) {
-    __m512 v = acc[i];
-    if (residual != nullptr) v = _mm512_add_ps(v, _mm512_loadu_ps(residual + static_cast<size_t>(i) * d.residual_col_step));
-    // The second operand passes when either is NaN.
-    v = _mm512_min_ps(hi, _mm512_max_ps(lo, v));
-    if (p.mask == 0xffff) {
-      _mm512_storeu_ps(y, v);
-    } else {
-      _mm512_mask_storeu_ps(y, p.mask, v);
+}
+
+struct Column {
+  __m512 v[3];
+};
+
+// A 3x3 window that moves by kStep of its columns, 1 or 2.
+template <int kStep>
+class Window {
+ public:
+  LATHE_INLINE Window(const DwConvF32Args& d, const Row& row) : d_(d), row_(row), at_(d.in.col0), step_(static_cast<int32_t>(d.in.dilation_w)) {
+    for (uint32_t p = 0; p < 3; ++p) a_[p] = input_row<float>(d.in, row.i, p) + row.c;
+    LATHE_UNROLL
+    for (int t = 0; t < 9; ++t) w_[t] = _mm512_load_ps(row.w + 16 * t);
+    bias_ = row.bias == nullptr ? _mm512_setzero_ps() : _mm512_load_ps(row.bias);
+    left_ = column<true>(at_);
+    if (kStep == 1) middle_ = column<true>(at_ + step_);
+  }
+
+  // Output pixel x; kLook: columns may be outside of the image.
+  template <bool kLook>
+  LATHE_INLINE void pixel(uint32_t x) {
+    if (kStep == 2) middle_ = column<kLook>(at_ + step_);
+    const Column right = column<kLook>(at_ + 2 * step_);
+    __m512 acc = bias_;
+    LATHE_UNROLL
+    for (int p = 0; p < 3; ++p) {
+      acc = _mm512_fmadd_ps(left_.v[p], w_[3 * p], acc);
+      acc = _mm512_fmadd_ps(middle_.v[p], w_[3 * p + 1], acc);
+      acc = _mm512_fmadd_ps(right.v[p], w_[3 * p + 2], acc);
     }
+    left_ = kStep == 1 ? middle_ : right;
+    middle_ = right;
+    at_ += kStep * step_;
+    finish(d_, row_, x, acc);
   }
-}
 
-template <int kPixels>
-inline __attribute__((always_inline)) void pixels_of(uint32_t count, const Panel& p, const float* a, const float* residual, float* y) {
-  if constexpr (kPixels > 1) {
-    if (count != kPixels) return pixels_of<kPixels - 1>(count, p, a, residual, y);
+ private:
+  template <bool kLook>
+  LATHE_INLINE Column column(int32_t s) const {
+    if (kLook && !has_column(d_.in, s)) {
+      const __m512 v = _mm512_loadu_ps(d_.in.pad_row + row_.c);
+      return {{v, v, v}};
+    }
+    const size_t at = static_cast<size_t>(s) * d_.in.col_step;
+    return {{_mm512_loadu_ps(a_[0] + at), _mm512_loadu_ps(a_[1] + at), _mm512_loadu_ps(a_[2] + at)}};
   }
-  pixels<kPixels>(p, a, residual, y);
-}
 
-void row(const Panel& p, const float* a, const float* residual, float* y) {
-  const DwConvF32Args& d = *p.d;
-  // Split evenly: 10 pixels are 5 + 5, not 8 + 2.
-  const uint32_t tiles = (d.cols + 7) / 8, base = d.cols / tiles, larger = d.cols % tiles;
-  for (uint32_t t = 0; t < tiles; ++t) {
-    const uint32_t count = base + (t < larger ? 1 : 0);
-    pixels_of<8>(count, p, a, residual, y);
-    a += static_cast<size_t>(count) * d.a_col_step;
-    y += static_cast<size_t>(count) * d.y_col_step;
-    if (residual != nullptr) residual += static_cast<size_t>(count) * d.residual_col_step;
-  }
+  const DwConvF32Args& d_;
+  const Row& row_;
+  const float* a_[3];
+  __m512 w_[9], bias_;
+  int32_t at_, step_;
+  Column left_, middle_;
+};
+
+template <int kStep>
+void sliding_row(const DwConvF32Args& d, const Row& row) {
+  const Interior in = interior(d.in, d.cols, kStep);
+  Window<kStep> window(d, row);
+  uint32_t x = 0;
+  for (; x < in.first; ++x) window.template pixel<true>(x);
+  for (; x < in.last; ++x) window.template pixel<false>(x);
+  for (; x < d.cols; ++x) window.template pixel<true>(x);
 }
 
 }  // namespace
 
-void dwconv_f32_8x16_x86_avx512(const DwConvF32Args& d) {
-  if (d.cols == 0) return;
-  const size_t panel_elems = static_cast<size_t>(d.kh) * d.kw * kGemmPanel;
-  for (uint32_t c = 0; c < d.n; c += 16) {
-    const uint32_t left = d.n - c < 16 ? d.n - c : 16;
-    const Panel p{&d, d.w + c / 16 * panel_elems, d.bias == nullptr ? nullptr : d.bias + c, static_cast<__mmask16>((1u << left) - 1)};
-    for (uint32_t i = 0; i < d.rows; ++i) {
-      row(p, d.a + static_cast<size_t>(i) * d.a_row_step + c, d.residual == nullptr ? nullptr : d.residual + static_cast<size_t>(i) * d.residual_row_step + c,
-          d.y + static_cast<size_t>(i) * d.y_row_step + c);
+void dwconv_f32_16_x86_avx512(const DwConvF32Args& d) {
+  const size_t panel_elems = static_cast<size_t>(d.in.kh) * d.in.kw * kGemmPanel;
+  const bool short_kernel = d.in.kw == 3 && d.in.kh == 3;
+  for (uint32_t i = 0; i < d.rows; ++i) {
+    for (uint32_t c = 0; c < d.n; c += 16) {
+      const uint32_t left = d.n - c < 16 ? d.n - c : 16;
+      const Row row{i, c, static_cast<__mmask16>((1u << left) - 1), d.w + c / 16 * panel_elems, d.bias == nullptr ? nullptr : d.bias + c,
+                    d.residual == nullptr ? nullptr : d.residual + static_cast<size_t>(i) * d.residual_row_step + c, d.y + static_cast<size_t>(i) * d.y_row_step + c};
+      if (short_kernel && d.in.stride_w == d.in.dilation_w) {
+        sliding_row<1>(d, row);
+      } else if (short_kernel && d.in.stride_w == 2 * d.in.dilation_w) {
+        sliding_row<2>(d, row);
+      } else {
+        any_row(d, row);
+      }
     }
   }
 }

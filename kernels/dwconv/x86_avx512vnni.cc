@@ -6,7 +6,7 @@
 // while the window slides over them.
 #include <immintrin.h>
 
-#include "kernels/dwconv/dwconv.h"
+#include "kernels/dwconv/rows.h"
 #include "kernels/gemm/requantize_x86_avx512.h"
 #include "kernels/simd.h"
 
@@ -16,6 +16,7 @@ namespace {
 #define LATHE_INLINE inline __attribute__((always_inline))
 
 constexpr uint32_t kStoredQuads = 32;  // (column, quad) pairs whose weights are arranged once per block
+constexpr uint32_t kStoredRows = 16;   // kernel rows whose input rows are looked up once per output row
 
 LATHE_INLINE void dot(__m512i& acc, __m512i a, __m512i w) { asm("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(a), "v"(w)); }
 
@@ -88,23 +89,16 @@ LATHE_INLINE Column interleave(__m512i r0, __m512i r1, __m512i r2, __m512i r3) {
   return {{_mm512_unpacklo_epi16(t0, u0), _mm512_unpackhi_epi16(t0, u0), _mm512_unpacklo_epi16(t1, u1), _mm512_unpackhi_epi16(t1, u1)}};
 }
 
-// Four kernel rows from `first` on of the column at `at`. Rows past the kernel repeat its last one: their weights are zero.
-template <int kPanels>
-LATHE_INLINE Column any_column(const DwConvS8Args& d, const uint8_t* const* row, size_t at, uint32_t first) {
-  __m512i r[4];
-  LATHE_UNROLL
-  for (uint32_t i = 0; i < 4; ++i) {
-    const uint32_t p = first + i < d.kh ? first + i : d.kh - 1;
-    r[i] = load_lanes<kPanels>(row, at + static_cast<size_t>(p) * d.a_tap_row);
-  }
-  return interleave(r[0], r[1], r[2], r[3]);
-}
+// The rows of one group of lanes. Output rows that are not there repeat the last one.
+struct Rows {
+  uint32_t i, count;  // output rows [i, i + count)
+  const uint8_t* residual[4];
+  uint8_t* y;
+};
 
-// The same for kernels of at most three rows, whose offsets are given.
-template <int kPanels>
-LATHE_INLINE Column short_column(const uint8_t* const* row, size_t at, size_t row1, size_t row2) {
-  const __m512i r2 = load_lanes<kPanels>(row, at + row2);
-  return interleave(load_lanes<kPanels>(row, at), load_lanes<kPanels>(row, at + row1), r2, r2);
+LATHE_INLINE void find_rows(const Block& b, const Rows& rows, uint32_t p, uint32_t lanes, const uint8_t** a) {
+  const uint32_t row = p < b.d->in.kh ? p : b.d->in.kh - 1;  // rows past the kernel repeat its last one: their weights are zero
+  for (uint32_t l = 0; l < lanes; ++l) a[l] = input_row<uint8_t>(b.d->in, rows.i + (l < rows.count ? l : rows.count - 1), row) + b.c;
 }
 
 template <int kPanels>
@@ -134,8 +128,7 @@ LATHE_INLINE void store_lanes(const Block& b, uint8_t* y, size_t row_step, uint3
 
 // Requantizes and stores one pixel of every row. Residual bytes 4 j .. 4 j + 3 of a lane belong to register j.
 template <int kPanels>
-LATHE_INLINE void finish(const Block& b, const __m512i* acc, const uint8_t* const* residual, size_t residual_at, uint8_t* y, uint32_t rows) {
-  const Requantize& q = b.q;
+LATHE_INLINE void finish(const Block& b, const Requantize& q, const __m512i* acc, const uint8_t* const* residual, size_t residual_at, uint8_t* y, uint32_t rows) {
   __m512 v[4];
   LATHE_UNROLL
   for (int j = 0; j < 4; ++j) v[j] = _mm512_mul_ps(_mm512_cvtepi32_ps(acc[j]), b.scale[j]);
@@ -153,53 +146,93 @@ LATHE_INLINE void finish(const Block& b, const __m512i* acc, const uint8_t* cons
   store_lanes<kPanels>(b, y, b.d->y_row_step, rows, pack_lanes(q, round_scaled(q, v[0]), round_scaled(q, v[1]), round_scaled(q, v[2]), round_scaled(q, v[3])));
 }
 
-// The rows of one group of lanes: inputs, residuals and output of their first pixels. Rows that are not there repeat the last one.
-struct Rows {
-  const uint8_t* a[4];
-  const uint8_t* residual[4];
-  uint8_t* y;
-  uint32_t count;
-};
-
 // Any kernel.
 template <int kPanels>
 void any_rows(const Block& b, const Rows& rows) {
-  const DwConvS8Args& d = *b.d;
-  for (uint32_t x = 0; x < d.cols; ++x) {
+  const auto& in = b.d->in;
+  const uint8_t* const padding = static_cast<const uint8_t*>(in.pad_row) + b.c;
+  const uint8_t* const pad[4] = {padding, padding, padding, padding};
+  const uint8_t* known[kStoredRows][4];
+  for (uint32_t p = 0; p < kStoredRows; ++p) find_rows(b, rows, p, 4 / kPanels, known[p]);
+  for (uint32_t x = 0; x < b.d->cols; ++x) {
     __m512i acc[4] = {b.bias[0], b.bias[1], b.bias[2], b.bias[3]};
-    for (uint32_t s = 0, pair = 0; s < d.kw; ++s) {
-      const size_t at = static_cast<size_t>(x) * d.a_col_step + static_cast<size_t>(s) * d.a_tap_col;
+    for (uint32_t s = 0, pair = 0; s < in.kw; ++s) {
+      const int32_t column = in.col0 + static_cast<int32_t>(x * in.stride_w + s * in.dilation_w);
+      const bool inside = has_column(in, column);
+      const size_t at = inside ? static_cast<size_t>(column) * in.col_step : 0;
       for (uint32_t quad = 0; quad < b.quads; ++quad, ++pair) {
-        const Column column = any_column<kPanels>(d, rows.a, at, quad * 4);
+        __m512i r[4];
         LATHE_UNROLL
-        for (int j = 0; j < 4; ++j) dot(acc[j], column.v[j], pair < kStoredQuads ? b.weights[pair][j] : weights_of<kPanels>(b, pair, j));
+        for (uint32_t i = 0; i < 4; ++i) {
+          const uint32_t p = quad * 4 + i;
+          const uint8_t* found[4];
+          if (inside && p >= kStoredRows) find_rows(b, rows, p, 4 / kPanels, found);
+          r[i] = load_lanes<kPanels>(!inside ? pad : p < kStoredRows ? known[p] : found, at);
+        }
+        const Column c = interleave(r[0], r[1], r[2], r[3]);
+        LATHE_UNROLL
+        for (int j = 0; j < 4; ++j) dot(acc[j], c.v[j], pair < kStoredQuads ? b.weights[pair][j] : weights_of<kPanels>(b, pair, j));
       }
     }
-    finish<kPanels>(b, acc, rows.residual, static_cast<size_t>(x) * d.residual_col_step, rows.y + static_cast<size_t>(x) * d.y_col_step, rows.count);
+    finish<kPanels>(b, b.q, acc, rows.residual, static_cast<size_t>(x) * b.d->residual_col_step, rows.y + static_cast<size_t>(x) * b.d->y_col_step, rows.count);
   }
 }
 
-// Kernels of 3 columns and at most 3 rows whose window moves by kStep columns, 1 or 2.
+// Input rows under a window of at most 3 rows, and padding in their place.
+struct WindowRows {
+  const uint8_t *row[3][4], *pad[4];
+};
+
+// Column s of the window; kLook: it may be outside of the image.
+template <int kPanels, bool kLook>
+LATHE_INLINE Column window_column(const Block& b, const WindowRows& w, int32_t s) {
+  if (kLook && !has_column(b.d->in, s)) {
+    const __m512i v = load_lanes<kPanels>(w.pad, 0);
+    return interleave(v, v, v, v);
+  }
+  const size_t at = static_cast<size_t>(s) * b.d->in.col_step;
+  const __m512i r2 = load_lanes<kPanels>(w.row[2], at);
+  return interleave(load_lanes<kPanels>(w.row[0], at), load_lanes<kPanels>(w.row[1], at), r2, r2);
+}
+
+// Output pixel x of a window of 3 columns whose first is at column `at`, and which moves by kStep of its columns. Columns, weights and constants are
+// locals of the caller: what shares an object with the pointers, or might alias the output, would be read from memory for every pixel.
+template <int kPanels, int kStep, bool kLook>
+LATHE_INLINE void window_pixel(const Block& b, const Requantize& q, const Rows& rows, const WindowRows& w, const Column* weights, int32_t at, size_t x, Column& left, Column& middle) {
+  const int32_t step = static_cast<int32_t>(b.d->in.dilation_w);
+  if (kStep == 2) middle = window_column<kPanels, kLook>(b, w, at + step);
+  const Column right = window_column<kPanels, kLook>(b, w, at + 2 * step);
+  __m512i acc[4] = {b.bias[0], b.bias[1], b.bias[2], b.bias[3]};
+  LATHE_UNROLL
+  for (int j = 0; j < 4; ++j) {
+    dot(acc[j], left.v[j], weights[0].v[j]);
+    dot(acc[j], middle.v[j], weights[1].v[j]);
+    dot(acc[j], right.v[j], weights[2].v[j]);
+  }
+  left = kStep == 1 ? middle : right;
+  middle = right;
+  finish<kPanels>(b, q, acc, rows.residual, x * b.d->residual_col_step, rows.y + x * b.d->y_col_step, rows.count);
+}
+
 template <int kPanels, int kStep>
 void sliding_rows(const Block& b, const Rows& rows) {
-  const DwConvS8Args& d = *b.d;
-  const size_t row1 = d.kh > 1 ? d.a_tap_row : 0, row2 = d.kh > 2 ? 2 * static_cast<size_t>(d.a_tap_row) : row1, step = d.a_tap_col;
-  Column left = short_column<kPanels>(rows.a, 0, row1, row2), middle{};
-  if (kStep == 1) middle = short_column<kPanels>(rows.a, step, row1, row2);
-  for (size_t x = 0, at = 0; x < d.cols; ++x, at += kStep * step) {
-    if (kStep == 2) middle = short_column<kPanels>(rows.a, at + step, row1, row2);
-    const Column right = short_column<kPanels>(rows.a, at + 2 * step, row1, row2);
-    __m512i acc[4] = {b.bias[0], b.bias[1], b.bias[2], b.bias[3]};
-    LATHE_UNROLL
-    for (int j = 0; j < 4; ++j) {
-      dot(acc[j], left.v[j], b.weights[0][j]);
-      dot(acc[j], middle.v[j], b.weights[1][j]);
-      dot(acc[j], right.v[j], b.weights[2][j]);
-    }
-    left = kStep == 1 ? middle : right;
-    middle = right;
-    finish<kPanels>(b, acc, rows.residual, x * d.residual_col_step, rows.y + x * d.y_col_step, rows.count);
-  }
+  const auto& in = b.d->in;
+  WindowRows w;
+  for (uint32_t p = 0; p < 3; ++p) find_rows(b, rows, p, 4 / kPanels, w.row[p]);
+  for (uint32_t l = 0; l < 4; ++l) w.pad[l] = static_cast<const uint8_t*>(in.pad_row) + b.c;
+  const Requantize q = b.q;
+  Column weights[3];
+  LATHE_UNROLL
+  for (int i = 0; i < 12; ++i) weights[i / 4].v[i % 4] = b.weights[i / 4][i % 4];
+  const Interior inside = interior(in, b.d->cols, kStep);
+  const int32_t step = static_cast<int32_t>(in.dilation_w);
+  int32_t at = in.col0;
+  Column left = window_column<kPanels, true>(b, w, at), middle{};
+  if (kStep == 1) middle = window_column<kPanels, true>(b, w, at + step);
+  uint32_t x = 0;
+  for (; x < inside.first; ++x, at += kStep * step) window_pixel<kPanels, kStep, true>(b, q, rows, w, weights, at, x, left, middle);
+  for (; x < inside.last; ++x, at += kStep * step) window_pixel<kPanels, kStep, false>(b, q, rows, w, weights, at, x, left, middle);
+  for (; x < b.d->cols; ++x, at += kStep * step) window_pixel<kPanels, kStep, true>(b, q, rows, w, weights, at, x, left, middle);
 }
 
 template <int kPanels>
@@ -207,19 +240,19 @@ void block_rows(Block& b) {
   const DwConvS8Args& d = *b.d;
   constexpr uint32_t kLanes = 4 / kPanels;
   prepare<kPanels>(&b);
-  const bool short_kernel = d.kw == 3 && d.kh <= 3;
+  const bool short_kernel = d.in.kw == 3 && d.in.kh <= 3;
   for (uint32_t i = 0; i < d.rows; i += kLanes) {
     Rows rows{};
+    rows.i = i;
     rows.count = d.rows - i < kLanes ? d.rows - i : kLanes;
     rows.y = static_cast<uint8_t*>(d.y) + static_cast<size_t>(i) * d.y_row_step + b.c;
-    for (uint32_t l = 0; l < kLanes; ++l) {
+    for (uint32_t l = 0; l < kLanes && d.residual != nullptr; ++l) {
       const size_t r = i + (l < rows.count ? l : rows.count - 1);
-      rows.a[l] = static_cast<const uint8_t*>(d.a) + r * d.a_row_step + b.c;
-      rows.residual[l] = d.residual == nullptr ? nullptr : static_cast<const uint8_t*>(d.residual) + r * d.residual_row_step + b.c;
+      rows.residual[l] = static_cast<const uint8_t*>(d.residual) + r * d.residual_row_step + b.c;
     }
-    if (short_kernel && d.a_col_step == d.a_tap_col) {
+    if (short_kernel && d.in.stride_w == d.in.dilation_w) {
       sliding_rows<kPanels, 1>(b, rows);
-    } else if (short_kernel && d.a_col_step == 2 * d.a_tap_col) {
+    } else if (short_kernel && d.in.stride_w == 2 * d.in.dilation_w) {
       sliding_rows<kPanels, 2>(b, rows);
     } else {
       any_rows<kPanels>(b, rows);
@@ -233,8 +266,8 @@ void dwconv_u8s8s32_64_x86_avx512vnni(const DwConvS8Args& d) {
   Block b;
   b.d = &d;
   b.q = make_requantize(d.zero_point, d.lo, d.hi, d.residual_scale, d.residual_zero);
-  b.quads = (d.kh + kGemmQuad - 1) / kGemmQuad;
-  b.pairs = d.kw * b.quads;
+  b.quads = (d.in.kh + kGemmQuad - 1) / kGemmQuad;
+  b.pairs = d.in.kw * b.quads;
   for (b.c = 0; b.c < d.n;) {
     b.n = d.n - b.c;
     b.panels = (b.n + 15) / 16;

@@ -2,7 +2,7 @@
 //
 // The work is cut into tasks: blocks of output rows (of a matrix: of rows) times ranges of 16-channel panels. A task copies the input rows that it needs
 // into its slot's scratch if the convolution pads, with the zero point (float: 0) around them, so that kernels know no borders; without
-// padding kernels read the input in place. Results do not depend on the cut.
+// padding kernels read the input in place, and depthwise kernels always do: they only need one row of padding. Results do not depend on the cut.
 #pragma once
 #include <stdint.h>
 
@@ -25,8 +25,10 @@ struct ConvParams {
   uint32_t groups, n, segs, seg_k;     // as ConvPacking
   uint32_t kh, kw, multiplier;         // depthwise
   uint32_t stride_h, stride_w;
+  uint32_t dilation_h, dilation_w;
   uint32_t pad_top, pad_left;
-  uint32_t copies;                     // 1: input rows go through scratch
+  uint32_t pads;                       // 1: some output reads padding
+  uint32_t copies;                     // 1: input rows go through scratch (segment GEMM that pads)
   uint32_t row, row_count;             // elements of an input row as kernels see it; input rows under one output row
   uint32_t tap_row, tap_col;           // to the next kernel row and column
   uint32_t block_rows, row_tasks;      // output rows of a task (matrix: rows), tasks per image (matrix: in all)

@@ -94,7 +94,7 @@ namespace {
 // Padded input that a task keeps near, in bytes. Scalar targets have little memory and compute slowly: one output row at a time costs them nothing.
 uint32_t scratch_target(const PrepareInput& in, uint32_t weight_bytes) {
   if (in.isa == kernels::kIsaScalar) return 4096;
-  return weight_bytes > 65536 ? 262144 : 49152;
+  return weight_bytes > 65536 ? 262144 : 131072;
 }
 
 // Below this many multiply-adds waking a second thread costs more than it brings.
@@ -120,6 +120,9 @@ Status cut_conv_tasks(const PrepareInput& in, const ConvPacking& packing, ConvPa
   } else if (p->copies != 0) {
     const uint32_t fit = scratch_target(in, weight_bytes) / max_u32(p->row * elem, 1);
     block = min_u32(block, fit > p->row_count ? (fit - p->row_count) / p->stride_h + 1 : 1);
+  } else if (p->mode == ConvMode::kDepthwise) {
+    // Kernels pass over all rows once per block of channels: rows stay near meanwhile.
+    block = min_u32(block, max_u32(131072 / max_u32(p->row * elem, 1) / p->stride_h, 8));
   }
   p->panel_tasks = 1;
   if (threads > 1) {
@@ -141,9 +144,11 @@ Status cut_conv_tasks(const PrepareInput& in, const ConvPacking& packing, ConvPa
   p->panel_tasks = ceil_div(panels, p->task_panels);
   p->call_panels = !matrix && weight_bytes > 24576 ? 4 : panels;
 
-  p->offset_bytes = p->segs > kMaxStoredOffsets ? kernels::round_up(p->segs * 4, 64) : 0;
-  const uint32_t copy_bytes = p->copies != 0 && rows != 0 ? ((p->block_rows - 1) * p->stride_h + p->row_count) * p->row * elem + 64 : 0;
-  p->slot_bytes = p->offset_bytes + kernels::round_up(copy_bytes, 64);
+  p->offset_bytes = p->mode != ConvMode::kDepthwise && p->segs > kMaxStoredOffsets ? kernels::round_up(p->segs * 4, 64) : 0;
+  uint32_t input_rows = 0;  // in scratch: a block's input, or one row of padding
+  if (p->copies != 0 && rows != 0) input_rows = (p->block_rows - 1) * p->stride_h + p->row_count;
+  if (p->mode == ConvMode::kDepthwise && p->pads != 0) input_rows = 1;
+  p->slot_bytes = p->offset_bytes + (input_rows != 0 ? kernels::round_up(input_rows * p->row * elem + 64, 64) : 0);
   const uint64_t tasks = static_cast<uint64_t>(images) * p->row_tasks * p->panel_tasks;
   const uint32_t slots = tasks > 1 ? max_u32(in.threads, 1) : 1;
   const uint64_t scratch = static_cast<uint64_t>(slots) * p->slot_bytes;
