@@ -136,8 +136,9 @@ void Rewriter::move(NodeId id, NodeId before) {
   ++edits_;
 }
 
-void Rewriter::rename_node(NodeId id, std::string name) {
+void Rewriter::rename_producer(ValueId result, std::string name) {
   if (error_) return;
+  const NodeId id = graph_.values_[result].producer;
   Node& node = graph_.nodes_[id];
   if (const auto it = graph_.node_names_.find(node.name); it != graph_.node_names_.end() && it->second == id) graph_.node_names_.erase(it);
   if (graph_.node_names_.contains(name)) name = graph_.fresh_name(name);

@@ -29,8 +29,8 @@ class Rewriter {
   void set_node(NodeId node, Attrs attrs, std::vector<ValueId> inputs);
   // Moves a node down to directly before `before`. Its readers must stand behind that place.
   void move(NodeId node, NodeId before);
-  // Names a node, and its one result with it unless that is a graph output or the name is taken by another value.
-  void rename_node(NodeId node, std::string name);
+  // Names the node that makes `result`, and its one result with it unless that is a graph output or another value has the name.
+  void rename_producer(ValueId result, std::string name);
   void erase(NodeId node);  // its results must have no readers
   // Removes nodes whose results nobody reads (Assign stays) and unread constants; returns how many nodes went.
   int sweep();

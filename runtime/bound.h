@@ -102,7 +102,8 @@ class RunContext {
     const uint32_t t = plan_.operands[s.operands + i];
     return t == 0xffffffffu ? nullptr : memory_.at(plan_.tensors[t]);
   }
-  template <class T> const T* in(const BoundStep& s, uint32_t i) const { return reinterpret_cast<const T*>(operand(s, i)); }
+  // Input i, or null if it is missing; programs drop trailing missing ones.
+  template <class T> const T* in(const BoundStep& s, uint32_t i) const { return i < s.n_in ? reinterpret_cast<const T*>(operand(s, i)) : nullptr; }
   template <class T> T* out(const BoundStep& s, uint32_t i) const { return reinterpret_cast<T*>(operand(s, s.n_in + i)); }
   template <class P> const P& params(const BoundStep& s) const { return *reinterpret_cast<const P*>(plan_.params + s.params); }
   // The i-th kernel that the step's prepare() chose, as the family's function type.

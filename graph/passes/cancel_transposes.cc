@@ -78,7 +78,7 @@ bool bypass_reduction(Rewriter& rewriter, NodeId reader, ValueId transposed, Val
   const ValueId made = rewriter.insert(reader, node.op, attrs, {from}, graph.fresh_name(name), graph.value(out).quant);
   rewriter.replace(out, made);
   rewriter.erase(reader);
-  if (rewriter.ok()) rewriter.rename_node(graph.value(made).producer, name);
+  rewriter.rename_producer(made, name);
   return true;
 }
 
@@ -115,8 +115,10 @@ bool merge_into_reshape(Rewriter& rewriter, NodeId n, const Ints& perm) {
   if (unknown > 1) return false;
   const ValueId target = new_s64_constant(rewriter, graph.value(out).name + ".shape", shape);
   const ValueId made = rewriter.insert(n, Op::kReshape, NoAttrs{}, {from, target}, graph.fresh_name(graph.value(out).name), graph.value(out).quant);
+  const std::string name = graph.node(n).name;
   rewriter.replace(out, made);
   rewriter.erase(n);
+  rewriter.rename_producer(made, name);
   return true;
 }
 

@@ -29,7 +29,7 @@ Result<void> split_batchnorm(Rewriter& rewriter) {
     const ValueId sum = rewriter.insert(n, Op::kAdd, BinaryAttrs{}, {product, shift}, graph.fresh_name(node.name + ".add"));
     rewriter.replace(node.outputs[0], sum);
     rewriter.erase(n);
-    if (rewriter.ok()) rewriter.rename_node(graph.value(sum).producer, node.name);
+    rewriter.rename_producer(sum, node.name);
   }
   return rewriter.ok();
 }

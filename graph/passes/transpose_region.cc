@@ -94,8 +94,7 @@ class Converter {
     std::vector<std::string> names;
     for (NodeId n : region_.nodes) names.push_back(graph_.node(n).name);
     for (size_t i = region_.nodes.size(); i-- > 0;) rewriter_.erase(region_.nodes[i]);
-    if (!rewriter_.ok()) return;
-    for (size_t i = 0; i < names.size(); ++i) rewriter_.rename_node(graph_.value(made_[i]).producer, names[i]);
+    for (size_t i = 0; i < names.size(); ++i) rewriter_.rename_producer(made_[i], names[i]);
   }
 
  private:
