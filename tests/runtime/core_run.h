@@ -33,8 +33,8 @@ class CoreRun {
     Status s = evaluate_dims(program, inputs.data(), heap_.memory(), &dims);
     if (s.ok()) s = lathe::bind(program, dims, options, heap_.memory(), &binding);
     if (!s.ok()) return s;
-    arena_.reset(new (std::align_val_t{64}) uint8_t[binding.plan.arena_bytes + 1]);
-    variables_.reset(new (std::align_val_t{64}) uint8_t[binding.plan.variable_bytes + 1]);
+    arena_ = exact(binding.plan.arena_bytes);
+    variables_ = exact(binding.plan.variable_bytes);
     std::memset(arena_.get(), 0xa5, binding.plan.arena_bytes);
     std::memset(variables_.get(), 0, binding.plan.variable_bytes + 1);
     external_.assign(binding.plan.input_count + binding.plan.output_count, nullptr);
@@ -54,12 +54,11 @@ class CoreRun {
   RunMemory memory;
 
  private:
-  struct AlignedDelete {
-    void operator()(uint8_t* p) const { ::operator delete[](p, std::align_val_t{64}); }
-  };
+  static Aligned<uint8_t> exact(uint32_t bytes) { return Aligned<uint8_t>(static_cast<uint8_t*>(::operator new(bytes + 1, std::align_val_t{64}))); }
+
   BindOptions options_;
   HeapPlanMemory heap_;
-  std::unique_ptr<uint8_t[], AlignedDelete> arena_, variables_;
+  Aligned<uint8_t> arena_, variables_;
   std::vector<uint8_t*> external_;
 };
 

@@ -7,9 +7,9 @@
 //   const BuiltProgram program = b.build();
 #pragma once
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
 #include <vector>
@@ -30,13 +30,15 @@ struct TestDim {
   }
 };
 
-struct FreeDeleter {
-  void operator()(void* p) const { std::free(p); }
+struct AlignedDelete {
+  void operator()(void* p) const { ::operator delete(p, std::align_val_t{64}); }
 };
-template <class T> using Aligned = std::unique_ptr<T[], FreeDeleter>;
+template <class T> using Aligned = std::unique_ptr<T[], AlignedDelete>;
+// `n` zeroed bytes on a 64-byte boundary and, as WEIGHTS wants them, at least 64 readable ones behind them.
 inline Aligned<uint8_t> aligned_bytes(size_t n) {
-  auto* p = static_cast<uint8_t*>(std::aligned_alloc(64, (n + 63) / 64 * 64 + 64));
-  std::memset(p, 0, (n + 63) / 64 * 64 + 64);
+  const size_t bytes = (n + 63) / 64 * 64 + 64;
+  auto* p = static_cast<uint8_t*>(::operator new(bytes, std::align_val_t{64}));
+  std::memset(p, 0, bytes);
   return Aligned<uint8_t>(p);
 }
 

@@ -22,7 +22,7 @@ class SampleCnn {
     if (s8_) b_.step(Op::kQuantize, NoAttrs{}, {x}, {t = value({n, 9, 7, 3})});
 
     Conv2dAttrs conv;
-    for (int& p : conv.pad) p = 1;
+    for (int32_t& p : conv.pad) p = 1;
     conv.lo = 0;
     const uint32_t c1 = value({n, 9, 7, 16});
     convolution(conv, t, 3, 16, 3, c1, kNoTensor);
