@@ -71,12 +71,9 @@ Result<void> lower_float(Lowering& state, const Node& node, const ConvPacking& p
   return state.emit(node, node.op, node.attrs, std::move(in));
 }
 
-// Scales per output channel of symmetric weights.
+// Scales per output channel. Inference has seen to it that the weights are symmetric.
 Result<std::vector<float>> weight_scales(const Value& w, size_t channels) {
   if (!w.quant) return fail(Code::kInvalidArgument, "weight '" + w.name + "' has no quantization parameters");
-  for (int32_t z : w.quant->zero_points) {
-    if (z != 0) return fail(Code::kUnsupported, "weight '" + w.name + "' has zero_point " + std::to_string(z) + ", only 0 is supported");
-  }
   if (w.quant->scales.size() == 1) return std::vector<float>(channels, w.quant->scales[0]);
   if (w.quant->axis != 0 || w.quant->scales.size() != channels) {
     return fail(Code::kUnsupported, "weight '" + w.name + "' has " + std::to_string(w.quant->scales.size()) + " scales along axis " +

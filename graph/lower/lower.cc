@@ -132,7 +132,6 @@ Result<void> lower_node(Lowering& state, const Node& node) {
   return state.emit(node, node.op, node.attrs, std::move(inputs));
 }
 
-// Results of nodes are outputs where the graph says so: at the first place that names them.
 Result<void> define_results(Lowering& state, const Node& node) {
   const std::vector<ValueId>& outputs = state.graph.outputs();
   for (ValueId v : node.outputs) {
@@ -143,13 +142,12 @@ Result<void> define_results(Lowering& state, const Node& node) {
   return {};
 }
 
-// Outputs that are inputs, constants or variables, or that stand twice in the list, are copies.
+// Outputs that are inputs, constants or variables are copies.
 Result<void> copy_outputs(Lowering& state) {
   const Graph& graph = state.graph;
   for (uint32_t port = 0; port < graph.outputs().size(); ++port) {
     const ValueId v = graph.outputs()[port];
-    const auto first = std::find(graph.outputs().begin(), graph.outputs().end(), v) - graph.outputs().begin();
-    if (graph.value(v).kind == ValueKind::kTemporary && first == port) continue;
+    if (graph.value(v).kind == ValueKind::kTemporary) continue;
     const Value& value = graph.value(v);
     ImageWriter::TensorSpec spec{.dtype = value.type.dtype, .kind = TensorKind::kOutput, .layout = Layout::kPlain, .quant = {}, .port = port, .value = v};
     if (value.quant) {
