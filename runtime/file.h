@@ -46,7 +46,8 @@ struct FileHeader {
   uint64_t file_bytes;  // whole file, so that a truncated one is known at once
   uint32_t section_count;
   uint32_t record_bytes;  // of one FileSection, at least sizeof(FileSection), a multiple of 8
-  uint8_t reserved[40];   // 0
+  uint64_t checksum;      // XXH64 with seed 0 of this header, with 0 here, and the section table
+  uint8_t reserved[32];   // 0
 };
 static_assert(sizeof(FileHeader) == 64);
 

@@ -54,10 +54,22 @@ Result<std::vector<uint8_t>> head_bytes(const std::vector<Section>& sections, co
   std::vector<uint8_t> head(sizeof(header) + table.size() * sizeof(FileSection));
   std::memcpy(head.data(), &header, sizeof(header));
   std::memcpy(head.data() + sizeof(header), table.data(), table.size() * sizeof(FileSection));
+  header.checksum = head_checksum({head.data(), head.size()});
+  std::memcpy(head.data(), &header, sizeof(header));
   return head;
 }
 
 }  // namespace
+
+uint64_t head_checksum(Bytes file) {
+  FileHeader header;
+  std::memcpy(&header, file.data, sizeof header);
+  const uint64_t table_bytes = uint64_t{header.section_count} * header.record_bytes;
+  std::vector<uint8_t> head(file.data, file.data + sizeof header + table_bytes);
+  header.checksum = 0;
+  std::memcpy(head.data(), &header, sizeof header);
+  return section_checksum({head.data(), head.size()});
+}
 
 uint64_t section_checksum(Bytes bytes) { return XXH64(bytes.data, bytes.size, 0); }
 

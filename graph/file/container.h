@@ -45,5 +45,7 @@ Result<void> write_container(const std::vector<Section>& sections, const Weights
 
 // XXH64 with seed 0, as FileSection::checksum.
 uint64_t section_checksum(Bytes bytes);
+// FileHeader::checksum of a file's header and section table. Requires: file_open() accepted the file.
+uint64_t head_checksum(Bytes file);
 
 }  // namespace lathe

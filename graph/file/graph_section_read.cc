@@ -141,7 +141,8 @@ class GraphReader {
       if (d >= dims_.size()) return corrupt("input '" + name + "' has dim record " + std::to_string(d) + " of " + std::to_string(dims_.size()));
       type.dims.push_back(dims_[d]);
     }
-    values_.push_back(graph_.add_input(std::move(name), std::move(type)));
+    LATHE_TRY(std::optional<Quant> quant, quant_of(in.quant()));
+    values_.push_back(graph_.add_input(std::move(name), std::move(type), std::move(quant)));
     return {};
   }
 

@@ -64,7 +64,9 @@ class GraphWriter {
       numbers_[v] = next_++;
       std::vector<uint32_t> dims;
       for (Dim d : value.type.dims) dims.push_back(dim(d));
-      list.push_back(fbs::CreateInputDirect(b_, value.name.c_str(), static_cast<uint8_t>(value.type.dtype), &dims));
+      const auto name = b_.CreateString(value.name);
+      const auto dim_list = b_.CreateVector(dims);
+      list.push_back(fbs::CreateInput(b_, name, static_cast<uint8_t>(value.type.dtype), dim_list, quant(value.quant)));
     }
     return b_.CreateVector(list);
   }

@@ -126,6 +126,17 @@ Result<T> named(const std::string& path, Result<T> result) {
   return result;
 }
 
+Result<void> check_sums(const FileBytes& file, const FileView& view) {
+  if (head_checksum(file.bytes) != view.header().checksum) return fail(Code::kCorrupt, "header and section table have other bytes than were written");
+  for (uint32_t i = 0; i < view.section_count(); ++i) {
+    const FileSection& s = view.section(i);
+    if (section_checksum(view.bytes(s)) == s.checksum) continue;
+    const char* name = section_name(s.kind);
+    return fail(Code::kCorrupt, "section " + std::to_string(i) + " (" + (name == nullptr ? "unknown" : name) + ") has other bytes than were written");
+  }
+  return {};
+}
+
 Result<void> check_plans(const FileView& view) {
   for (uint32_t i = 0; i < view.section_count(); ++i) {
     const FileSection& s = view.section(i);
@@ -199,12 +210,7 @@ Result<std::shared_ptr<const LoadedProgram>> open_program(const FileBytes& file)
 
 Result<void> check_model_file(const FileBytes& file) {
   LATHE_TRY(const FileView view, open_container(file));
-  for (uint32_t i = 0; i < view.section_count(); ++i) {
-    const FileSection& s = view.section(i);
-    if (section_checksum(view.bytes(s)) == s.checksum) continue;
-    const char* name = section_name(s.kind);
-    return fail(Code::kCorrupt, "section " + std::to_string(i) + " (" + (name == nullptr ? "unknown" : name) + ") has other bytes than were written");
-  }
+  LATHE_CHECK_OK(check_sums(file, view));
   if (const Bytes graph = view.find(SectionKind::kGraph); graph.data != nullptr) {
     LATHE_CHECK_OK(read_model(file));
     LATHE_CHECK_OK(check_constant_hashes(graph, view.find(SectionKind::kWeights)));
