@@ -1,0 +1,30 @@
+#include "graph/cost.h"
+
+#include "graph/op_def.h"
+
+namespace lathe {
+
+double node_macs(const Graph& graph, const Node& node) {
+  const OpDef& def = op_def(node.op);
+  if (def.macs == nullptr) return 0;
+  const Dim macs = node_macs_dim(graph, node);
+  if (!macs.valid()) return 0;
+  const std::vector<std::optional<int64_t>> ones(graph.dims().symbol_count(), 1);
+  const auto n = graph.dims().evaluate(macs, ones);
+  return n ? static_cast<double>(*n) : 0;
+}
+
+double total_macs(const Graph& graph) {
+  double total = 0;
+  for (const NodeId n : graph.order()) total += node_macs(graph, graph.node(n));
+  return total;
+}
+
+uint64_t node_parameter_bytes(const Graph& graph, const Node& node) {
+  uint64_t bytes = 0;
+  for (const ValueId v : node.inputs)
+    if (v != kNoId && graph.value(v).kind == ValueKind::kConstant) bytes += graph.value(v).constant.bytes.size();
+  return bytes;
+}
+
+}  // namespace lathe

@@ -1,0 +1,42 @@
+// Calibration: run the float graph on samples and observe every activation.
+//
+// The graph is the one that will be quantized: after lowering_passes(), so that ranges are those of fused operators. Values are keyed by name, because
+// names survive copying and files.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/ir.h"
+#include "quant/observer.h"
+#include "runtime/host/session.h"
+
+namespace lathe {
+
+// Samples for calibration, made by the caller from a data set. fill(i, inputs) writes sample i: one dense float32 buffer per graph input (batch 1, sizes
+// as the bound shapes say). Errors are returned unchanged.
+struct SampleSource {
+  uint64_t count = 0;
+  std::function<Result<void>(uint64_t index, const std::vector<void*>& inputs)> fill;
+  std::function<void(uint64_t done)> on_progress;  // may be empty
+};
+
+struct CalibrationOptions {
+  ObserverOptions observer;
+  SessionOptions session{};
+};
+
+// What was observed, by value name; only float activations (inputs and results of nodes) are in it.
+struct Calibration {
+  std::map<std::string, Observer> tensors;
+  uint64_t samples = 0;
+  ObserverOptions observer;
+};
+
+// Errors: an empty source ("the calibration set is empty"), NaN or infinity in a sample (names the sample and the tensor), lowering's errors.
+Result<Calibration> calibrate(const Graph& graph, const SampleSource& source, const CalibrationOptions& options);
+
+}  // namespace lathe

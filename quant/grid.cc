@@ -1,0 +1,79 @@
+#include "quant/grid.h"
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+#include <string>
+
+#include "lathe/arith.h"
+
+namespace lathe {
+namespace {
+
+constexpr double kBiasLimit = 1073741824.0;  // 2^30 steps
+constexpr double kZeroRowBiasSteps = 1048576.0;  // 2^20: exact in float32 and far from the accumulator's bound
+
+bool usable_scale(double s) { return std::isfinite(s) && s >= FLT_MIN && s <= FLT_MAX; }
+
+double max_abs(std::span<const float> row) {
+  double m = 0;
+  for (const float v : row) m = std::max(m, std::fabs(static_cast<double>(v)));
+  return m;
+}
+
+// The scale for weights of magnitude up to weight_abs with a bias of up to bias_abs.
+double weight_scale(double weight_abs, double bias_abs, double input_scale, bool* widened) {
+  double s = weight_abs / 127.0;
+  if (!usable_scale(s)) s = bias_abs > 0 ? bias_abs / (input_scale * kZeroRowBiasSteps) : 1.0;
+  if (!usable_scale(s)) s = 1.0;
+  if (bias_abs / (input_scale * s) > kBiasLimit) {
+    s = bias_abs / (input_scale * kBiasLimit);
+    *widened = true;
+  }
+  return s;
+}
+
+Result<void> check_finite(std::span<const float> values, const char* what) {
+  for (size_t i = 0; i < values.size(); ++i)
+    if (!std::isfinite(values[i])) return fail(Code::kInvalidArgument, std::string(what) + " element " + std::to_string(i) + " is not finite");
+  return {};
+}
+
+}  // namespace
+
+QuantParams activation_params(const Range& range) {
+  const double lo = std::min(range.min, 0.0), hi = std::max(range.max, 0.0);
+  const double scale = (hi - lo) / 255.0;
+  if (!usable_scale(scale)) return {1.0f, 0, -128, 127};
+  const auto s = static_cast<float>(scale);
+  const double z = std::nearbyint(-128.0 - lo / scale);
+  return {s, static_cast<int32_t>(std::clamp(z, -128.0, 127.0)), -128, 127};
+}
+
+Result<QuantizedWeights> quantize_weights(std::span<const float> weights, std::span<const float> bias, uint32_t channels,
+                                          const WeightOptions& options) {
+  LATHE_CHECK_OK(check_finite(weights, "weight"));
+  LATHE_CHECK_OK(check_finite(bias, "bias"));
+  QuantizedWeights out;
+  if (channels == 0) return out;
+  const size_t row = weights.size() / channels;
+  const uint32_t scale_count = options.per_channel ? channels : 1;
+  for (uint32_t c = 0; c < scale_count; ++c) {
+    bool widened = false;
+    const auto w = options.per_channel ? weights.subspan(c * row, row) : weights;
+    const auto b = bias.empty() || !options.per_channel ? bias : bias.subspan(c, 1);
+    out.scales.push_back(static_cast<float>(weight_scale(max_abs(w), max_abs(b), options.input_scale, &widened)));
+    out.widened_channels += widened;
+  }
+  out.values.resize(weights.size());
+  for (uint32_t c = 0; c < channels; ++c) {
+    const float s = out.scales[options.per_channel ? c : 0];
+    for (size_t i = c * row; i < (c + 1) * row; ++i) out.values[i] = static_cast<int8_t>(quantize(weights[i], s, 0, -127, 127));
+    if (bias.empty()) continue;
+    const double steps = static_cast<double>(bias[c]) / (static_cast<double>(options.input_scale) * static_cast<double>(s));
+    out.bias.push_back(static_cast<int32_t>(std::clamp(std::nearbyint(steps), -kBiasLimit, kBiasLimit)));
+  }
+  return out;
+}
+
+}  // namespace lathe

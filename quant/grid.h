@@ -1,0 +1,37 @@
+// Quantization grids: from ranges to scale and zero_point, from weights to int8.
+//
+// Constants are computed in double and rounded once to float32. Source of the affine scheme: Jacob et al., "Quantization and Training of
+// Neural Networks for Efficient Integer-Arithmetic-Only Inference" (2018), section 2.1.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "lathe/quant.h"
+#include "quant/observer.h"
+
+namespace lathe {
+
+// Affine int8 parameters for `range` widened to contain 0. A range without extent, or one whose scale would be denormal, gives scale 1 and zero_point 0.
+QuantParams activation_params(const Range& range);
+
+// Symmetric weights in [-127, 127].
+struct QuantizedWeights {
+  std::vector<int8_t> values;     // as the float weights, row-major
+  std::vector<float> scales;      // one per channel of axis 0, or a single one
+  std::vector<int32_t> bias;      // s32 at input_scale * scale[channel]; empty if there was none
+  uint32_t widened_channels = 0;  // channels whose scale grew so that the bias fits
+};
+
+struct WeightOptions {
+  bool per_channel = true;
+  float input_scale = 1;
+};
+
+// weights: `channels` equal rows; bias: empty or one per channel. The scale of a channel is max|w| / 127, widened where the bias would exceed
+// 2^30 steps of input_scale * scale; an all-zero channel takes the scale that represents its bias best.
+// Error: NaN or infinity, naming the element.
+Result<QuantizedWeights> quantize_weights(std::span<const float> weights, std::span<const float> bias, uint32_t channels, const WeightOptions& options);
+
+}  // namespace lathe
