@@ -52,7 +52,7 @@ int run(int argc, char** argv) {
 }  // namespace lathe::tools
 
 int main(int argc, char** argv) {
-  lathe::install_cancel_handler();
+  lathe::install_interrupt_handler();
   try {
     return lathe::tools::run(argc, argv);
   } catch (const std::bad_alloc&) {

@@ -1,0 +1,80 @@
+#include "tools/flags.h"
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+
+#include "runtime/host/cpu.h"
+#include "runtime/host/team.h"
+
+namespace lathe::tools {
+namespace {
+
+// "name=a,b,c" split at the first '=' and at `separator`.
+struct Assignment {
+  std::string name;
+  std::vector<std::string> values;
+};
+
+Result<Assignment> parse_assignment(const std::string& text, char separator, const char* flag) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
+    return fail(Code::kInvalidArgument, std::string(flag) + " '" + text + "': expected name=value");
+  Assignment a{text.substr(0, equals), {}};
+  size_t begin = equals + 1;
+  while (begin <= text.size()) {
+    const size_t end = std::min(text.find(separator, begin), text.size());
+    a.values.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return a;
+}
+
+template <class T>
+Result<T> parse_number(const std::string& text, const std::string& flag) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return fail(Code::kInvalidArgument, flag + ": '" + text + "' is not a number");
+  return value;
+}
+
+}  // namespace
+
+void ImportFlags::add_to(CLI::App& app) {
+  app.add_option("--const", constants, "name=v1,v2: fix an input or value to these numbers (ONNX models)")->type_name("NAME=VALUES");
+  app.add_option("--shape", shapes, "name=1x3x224x224: fix the dims of an input (ONNX models)")->type_name("NAME=DIMS");
+}
+
+Result<ImportOptions> ImportFlags::options() const {
+  ImportOptions options;
+  for (const std::string& text : constants) {
+    LATHE_TRY(const Assignment a, parse_assignment(text, ',', "--const"));
+    for (const std::string& v : a.values) {
+      LATHE_TRY(const double d, parse_number<double>(v, "--const " + a.name));
+      options.constants[a.name].push_back(d);
+    }
+  }
+  for (const std::string& text : shapes) {
+    LATHE_TRY(const Assignment a, parse_assignment(text, 'x', "--shape"));
+    for (const std::string& v : a.values) {
+      LATHE_TRY(const int64_t d, parse_number<int64_t>(v, "--shape " + a.name));
+      options.shapes[a.name].push_back(d);
+    }
+  }
+  return options;
+}
+
+void SessionFlags::add_to(CLI::App& app) {
+  app.add_option("--threads", threads, "threads of the kernel team; 0: as many as this process may use")->capture_default_str();
+  app.add_option("--isa", isa, "use no instruction set above this one (scalar, avx2, avx512, avx512vnni, neon, dotprod)");
+}
+
+Result<SessionOptions> SessionFlags::options() const {
+  LATHE_TRY(kernels::IsaSet set, machine_isa());
+  if (!isa.empty()) {
+    LATHE_TRY(const kernels::IsaSet cap, parse_isa(isa));
+    set &= cap;
+  }
+  return SessionOptions{set, threads == 0 ? default_threads() : threads};
+}
+
+}  // namespace lathe::tools

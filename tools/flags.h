@@ -1,0 +1,33 @@
+// Options that several verbs share, and how they become objects.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/import/onnx/import.h"
+#include "runtime/host/session.h"
+
+namespace CLI {
+class App;
+}
+
+namespace lathe::tools {
+
+// --const name=1,2 and --shape name=1x3x224x224, for models that are imported on the way.
+struct ImportFlags {
+  std::vector<std::string> constants, shapes;
+  void add_to(CLI::App& app);
+  Result<ImportOptions> options() const;
+};
+
+// --threads N (0: as many as this process may use) and --isa NAME.
+struct SessionFlags {
+  uint32_t threads = 1;
+  std::string isa;
+  void add_to(CLI::App& app);
+  Result<SessionOptions> options() const;
+};
+
+}  // namespace lathe::tools

@@ -1,0 +1,57 @@
+// lathe import: an ONNX file becomes a .lathe file that the other verbs take.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+
+#include "graph/file/model_file.h"
+#include "graph/import/onnx/import.h"
+#include "tools/flags.h"
+#include "tools/print_graph.h"
+#include "tools/verb.h"
+
+namespace lathe::tools {
+namespace {
+
+struct Options {
+  std::string input, output, stop_after;
+  bool print_changed = false;
+  ImportFlags import;
+};
+
+void print_report(const ImportReport& report) {
+  std::printf("opset %lld, ir version %lld", static_cast<long long>(report.opset), static_cast<long long>(report.ir_version));
+  if (!report.producer.empty()) std::printf(", made by %s", report.producer.c_str());
+  std::printf("\n");
+  std::string ops;
+  for (const auto& [op, count] : report.graph_ops) ops += (ops.empty() ? "" : ", ") + std::to_string(count) + " " + op;
+  std::printf("graph: %s\n", ops.c_str());
+  for (const std::string& note : report.notes) std::printf("note: %s\n", note.c_str());
+}
+
+Result<void> run(const Options& o) {
+  LATHE_TRY(ImportOptions options, o.import.options());
+  options.passes.stop_after = o.stop_after;
+  if (o.print_changed) options.passes.on_changed = print_changed_graph;
+  ImportReport report;
+  LATHE_TRY(const Graph graph, import_onnx(o.input, options, &report));
+  LATHE_CHECK_OK(write_model(o.output, graph));
+  print_report(report);
+  std::printf("wrote %s\n", o.output.c_str());
+  return {};
+}
+
+Action setup(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  app.add_option("model", o->input, "ONNX file")->required();
+  app.add_option("-o,--output", o->output, ".lathe file to write")->required();
+  app.add_flag("--print-changed", o->print_changed, "print the graph after every pass that changed it");
+  app.add_option("--stop-after", o->stop_after, "name of the last pass to run");
+  o->import.add_to(app);
+  return [o] { return run(*o); };
+}
+
+}  // namespace
+
+const Verb kVerb_import{"import", "turn an ONNX model into a .lathe file", "lathe import model.onnx -o model.lathe", setup};
+
+}  // namespace lathe::tools
