@@ -4,19 +4,17 @@
 
 namespace lathe {
 
-double node_macs(const Graph& graph, const Node& node) {
-  const OpDef& def = op_def(node.op);
-  if (def.macs == nullptr) return 0;
-  const Dim macs = node_macs_dim(graph, node);
-  if (!macs.valid()) return 0;
+double node_cost_macs(const Graph& graph, const Node& node) {
+  const auto macs = node_macs(graph, node);
+  if (!macs || !macs->valid()) return 0;
   const std::vector<std::optional<int64_t>> ones(graph.dims().symbol_count(), 1);
-  const auto n = graph.dims().evaluate(macs, ones);
+  const auto n = graph.dims().evaluate(*macs, ones);
   return n ? static_cast<double>(*n) : 0;
 }
 
 double total_macs(const Graph& graph) {
   double total = 0;
-  for (const NodeId n : graph.order()) total += node_macs(graph, graph.node(n));
+  for (const NodeId n : graph.order()) total += node_cost_macs(graph, graph.node(n));
   return total;
 }
 

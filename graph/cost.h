@@ -5,7 +5,7 @@
 namespace lathe {
 
 // Multiply-accumulates; 0 for ops that have none or whose dims cannot be evaluated.
-double node_macs(const Graph& graph, const Node& node);
+double node_cost_macs(const Graph& graph, const Node& node);
 double total_macs(const Graph& graph);
 
 // Bytes of the constants a node reads.

@@ -95,7 +95,7 @@ Result<Calibration> calibrate(const Graph& graph, const SampleSource& source, co
     if (graph.value(v).type.dtype != DType::kF32)
       return fail(Code::kUnsupported, "input '" + graph.value(v).name + "' is " + dtype_name(graph.value(v).type.dtype) + "; calibration takes f32 inputs");
   LATHE_TRY(const ProgramImage image, lower(graph, Target::kHost));
-  LATHE_TRY(auto program, load_image(image, graph));
+  LATHE_TRY(const auto program, load_program(image));
   LATHE_TRY(auto session, HostSession::create(program, options.session));
   LATHE_TRY(const std::vector<Shape> shapes, sample_shapes(graph));
   LATHE_CHECK_OK(session->bind(shapes));

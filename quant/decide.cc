@@ -8,18 +8,18 @@
 namespace lathe {
 namespace {
 
-bool moves_data(const OpDef& def) { return def.quant_out[0].role == QuantRole::kSameAs; }
+bool moves_data(const OpDef& def) { return def.quant_out.role == QuantRole::kSameAs; }
 
 bool same_letter(char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b)); }
 
 // Why this node cannot be integer whatever its neighbours are; empty if it can.
 std::string obstacle(const Graph& graph, const Node& node) {
   const OpDef& def = op_def(node.op);
-  if (node.outputs.size() != 1 || def.quant_out[0].role == QuantRole::kFloatOnly || (!def.has_s8 && !def.as_table)) return "no integer kernel";
+  if (node.outputs.size() != 1 || def.quant_out.role == QuantRole::kFloatOnly || (!def.has_s8 && !def.as_table)) return "no integer kernel";
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     if (node.inputs[i] == kNoId) continue;
     const Value& v = graph.value(node.inputs[i]);
-    const QuantRole role = operand_rule(def, i).role;
+    const QuantRole role = quant_rule(def, i).role;
     if (role == QuantRole::kInteger) continue;
     if (role == QuantRole::kFloatOnly) return "no integer kernel";
     if (v.type.dtype != DType::kF32) return std::string("works on ") + dtype_name(v.type.dtype);
@@ -34,7 +34,7 @@ std::vector<bool> feeds_weighted_op(const Graph& graph) {
   for (size_t i = graph.order().size(); i-- > 0;) {
     const Node& node = graph.node(graph.order()[i]);
     for (const ValueId v : node.outputs) node_feeds[i] = node_feeds[i] || value_feeds[v];
-    if (node_feeds[i] || node_macs(graph, node) > 0)
+    if (node_feeds[i] || node_cost_macs(graph, node) > 0)
       for (const ValueId v : node.inputs)
         if (v != kNoId) value_feeds[v] = true;
   }
@@ -62,7 +62,7 @@ void settle_movement(const Graph& graph, std::vector<Decision>* decisions, const
     const Node& node = graph.node(graph.order()[i]);
     Decision& d = (*decisions)[i];
     if (possible[i] && moves_data(op_def(node.op))) {
-      const ValueId source = node.inputs[static_cast<size_t>(op_def(node.op).quant_out[0].index)];
+      const ValueId source = node.inputs[static_cast<size_t>(op_def(node.op).quant_out.index)];
       d = value_int8[source] ? Decision{true, ""} : Decision{false, "moves float data"};
     }
     if (d.int8) value_int8[node.outputs[0]] = true;
@@ -80,11 +80,6 @@ void settle_movement(const Graph& graph, std::vector<Decision>* decisions, const
 }
 
 }  // namespace
-
-const QuantRule& operand_rule(const OpDef& def, size_t i) {
-  if (def.max_inputs == 255) return def.quant_in[std::min<size_t>(i, std::max<size_t>(def.min_inputs, 1) - 1)];
-  return def.quant_in[std::min(i, kMaxRules - 1)];
-}
 
 bool matches_pattern(std::string_view pattern, std::string_view text) {
   size_t p = 0, t = 0, star = std::string_view::npos, resume = 0;
@@ -117,7 +112,7 @@ Result<std::vector<Decision>> decide(const Graph& graph, const QuantizeOptions& 
     if (why.empty() && kept[i]) why = "kept float on request";
     possible[i] = why.empty();
     // What follows the last weighted op is cheap and decides the result's resolution.
-    if (why.empty() && !moves_data(op_def(node.op)) && !feeds[i] && node_macs(graph, node) == 0) why = "after the last weighted op";
+    if (why.empty() && !moves_data(op_def(node.op)) && !feeds[i] && node_cost_macs(graph, node) == 0) why = "after the last weighted op";
     decisions[i] = {why.empty(), why};
   }
   settle_movement(graph, &decisions, possible);

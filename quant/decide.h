@@ -16,9 +16,6 @@ struct Decision {
 // One decision per node of graph.order(). Error: an entry of keep_float that matches no node.
 Result<std::vector<Decision>> decide(const Graph& graph, const QuantizeOptions& options);
 
-// The rule of operand i; the last rule of a variadic op repeats.
-const QuantRule& operand_rule(const OpDef& def, size_t i);
-
 // Whether `text` matches a pattern of literal characters, * (any run) and ? (any one), ignoring case.
 bool matches_pattern(std::string_view pattern, std::string_view text);
 

@@ -5,6 +5,7 @@
 
 #include "graph/cost.h"
 #include "graph/op_def.h"
+#include "lathe/arith.h"
 #include "quant/decide.h"
 #include "quant/grid.h"
 
@@ -55,7 +56,7 @@ class Converter {
     size_t weight = node.inputs.size(), bias = weight;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] == kNoId) continue;
-      switch (operand_rule(def, i).role) {
+      switch (quant_rule(def, i).role) {
         case QuantRole::kWeight: weight = i; break;
         case QuantRole::kBias: bias = i; break;
         case QuantRole::kInteger: {
@@ -100,7 +101,7 @@ class Converter {
   }
 
   Result<QuantParams> result_params(const Node& node, const std::vector<ValueId>& inputs) const {
-    const QuantRule& rule = op_def(node.op).quant_out[0];
+    const QuantRule& rule = op_def(node.op).quant_out;
     if (rule.role == QuantRole::kFixed) return rule.fixed;
     if (rule.role == QuantRole::kSameAs) {
       const Quant& q = *graph_.value(inputs[static_cast<size_t>(rule.index)]).quant;
@@ -115,8 +116,8 @@ class Converter {
     const auto found = calibration_.tensors.find(value.name);
     if (found != calibration_.tensors.end() && !found->second.empty()) return activation_params(found->second.range());
     const Node* producer = source_.producer(v);
-    if (producer != nullptr && op_def(producer->op).quant_out[0].role == QuantRole::kSameAs)
-      return params_of(producer->inputs[static_cast<size_t>(op_def(producer->op).quant_out[0].index)]);
+    if (producer != nullptr && op_def(producer->op).quant_out.role == QuantRole::kSameAs)
+      return params_of(producer->inputs[static_cast<size_t>(op_def(producer->op).quant_out.index)]);
     return fail(Code::kInvalidArgument, "calibration has no range for tensor '" + value.name + "'");
   }
 
@@ -174,7 +175,7 @@ Result<QuantizeResult> quantize_graph(const Graph& graph, const Calibration& cal
   QuantizeResult result{std::move(quantized), {}, widened};
   for (size_t i = 0; i < decisions.size(); ++i) {
     const Node& node = graph.node(graph.order()[i]);
-    result.rows.push_back({node.name, op_name(node.op), decisions[i].int8, decisions[i].reason, node_macs(graph, node) / total});
+    result.rows.push_back({node.name, op_name(node.op), decisions[i].int8, decisions[i].reason, node_cost_macs(graph, node) / total});
   }
   return result;
 }

@@ -150,4 +150,13 @@ Result<std::vector<Inferred>> infer_node(const Graph& graph, const Node& node) {
   return infer_node(graph, node, quants);
 }
 
+Result<Dim> node_macs(const Graph& graph, const Node& node) {
+  const OpDef& def = op_def(node.op);
+  if (def.macs == nullptr) return graph.dims().constant(0);
+  LATHE_TRY(const std::vector<OperandView> views, view_operands(graph, node, def));
+  std::vector<TensorType> results;
+  for (const ValueId v : node.outputs) results.push_back(graph.value(v).type);
+  return def.macs(InferInput{graph.dims(), views, node.attrs}, results);
+}
+
 }  // namespace lathe
