@@ -4,7 +4,6 @@
 #include <charconv>
 
 #include "runtime/host/cpu.h"
-#include "runtime/host/team.h"
 
 namespace lathe::tools {
 namespace {
@@ -69,12 +68,9 @@ void SessionFlags::add_to(CLI::App& app) {
 }
 
 Result<SessionOptions> SessionFlags::options() const {
-  LATHE_TRY(kernels::IsaSet set, machine_isa());
-  if (!isa.empty()) {
-    LATHE_TRY(const kernels::IsaSet cap, parse_isa(isa));
-    set &= cap;
-  }
-  return SessionOptions{set, threads == 0 ? default_threads() : threads};
+  LATHE_TRY(const kernels::IsaSet machine, machine_isa());
+  LATHE_TRY(const kernels::IsaSet cap, capped_isa(isa));
+  return SessionOptions{machine & cap, threads == 0 ? usable_cpus() : threads};
 }
 
 }  // namespace lathe::tools

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "graph/import/onnx/import.h"
+#include "graph/import/onnx/import_onnx.h"
 #include "runtime/host/session.h"
 
 namespace CLI {

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "graph/file/model_file.h"
-#include "graph/import/onnx/import.h"
+#include "graph/import/onnx/import_onnx.h"
 #include "tools/flags.h"
 #include "tools/print_graph.h"
 #include "tools/verb.h"

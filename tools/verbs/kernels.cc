@@ -36,9 +36,9 @@ Result<void> list(bool as_json) {
     json.push(std::move(row));
   }
   if (as_json)
-    std::printf("%s\n", write_json(Tree::table().set("isa", isa_name(machine)).set("kernels", std::move(json))).c_str());
+    std::printf("%s\n", to_json(Tree::table().set("isa", isa_text(machine)).set("kernels", std::move(json))).c_str());
   else
-    std::printf("this machine: %s\n%s", isa_name(machine).c_str(), table.text().c_str());
+    std::printf("this machine: %s\n%s", isa_text(machine), table.text().c_str());
   return {};
 }
 

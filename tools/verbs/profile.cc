@@ -1,0 +1,140 @@
+// lathe profile: where the time of a run goes, operator by operator.
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <sstream>
+
+#include "base/atomic_file.h"
+#include "base/cancel.h"
+#include "base/json.h"
+#include "runtime/host/cpu.h"
+#include "runtime/host/profiler.h"
+#include "tools/model.h"
+#include "tools/random_input.h"
+#include "tools/runner.h"
+#include "tools/table.h"
+#include "tools/verb.h"
+
+namespace lathe::tools {
+namespace {
+
+struct Options {
+  std::string model, by = "node", trace;
+  uint32_t batch = 1;
+  double seconds = 1.0;
+  bool json = false;
+  SessionFlags session;
+  ImportFlags import;
+};
+
+constexpr size_t kTraceEvents = 100000;
+
+ProfileBy grouping(const std::string& by) {
+  if (by == "op") return ProfileBy::kOp;
+  return by == "kernel" ? ProfileBy::kKernel : ProfileBy::kNode;
+}
+
+Result<void> warm_up_and_measure(Runner& runner, Profiler& profiler, double seconds) {
+  using Clock = std::chrono::steady_clock;
+  const auto run_for = [&](double s) -> Result<void> {
+    const auto end = Clock::now() + std::chrono::duration<double>(s);
+    do {
+      LATHE_CHECK_OK(runner.run());
+      LATHE_CHECK_OK(check_cancelled());
+    } while (Clock::now() < end);
+    return {};
+  };
+  LATHE_CHECK_OK(run_for(seconds * 0.25));
+  profiler.clear();
+  runner.session().set_hook(profiler.hook());
+  return run_for(seconds);
+}
+
+std::string fixed(double v, int digits) {
+  char text[48];
+  std::snprintf(text, sizeof text, "%.*f", digits, v);
+  return text;
+}
+
+// "the 5 of 31 nodes that hold 80 % of the time: a, b, c, d, e".
+std::string headline(const std::vector<ProfileRow>& rows, const std::string& by) {
+  size_t count = 0;
+  std::string names;
+  while (count < rows.size()) {
+    const bool enough = count > 0 && rows[count - 1].cumulative_share >= 0.8;
+    if (enough) break;
+    names += (count == 0 ? "" : ", ") + rows[count].name;
+    ++count;
+  }
+  return std::to_string(count) + " of " + std::to_string(rows.size()) + " " + by + (rows.size() == 1 ? "" : "s") + " hold 80 % of the time: " + names;
+}
+
+void print_text(const std::vector<ProfileRow>& rows, const std::string& by, double total_us, uint64_t runs) {
+  std::printf("%s\n", headline(rows, by).c_str());
+  uint64_t params = 0;
+  for (const ProfileRow& r : rows) params += r.param_bytes;
+  Table table({by, "op", "calls", "us/run", "share %", "sum %", "params %", "GOPS", "GB/s", "kernel"});
+  for (const ProfileRow& r : rows)
+    table.add({r.name, r.op, std::to_string(r.calls), fixed(r.total_ns / 1e3 / static_cast<double>(runs), 2), fixed(100 * r.share, 1), fixed(100 * r.cumulative_share, 1),
+               fixed(params == 0 ? 0 : 100.0 * static_cast<double>(r.param_bytes) / static_cast<double>(params), 1), fixed(r.gops(), 1), fixed(r.gbytes_per_s(), 1), r.kernel});
+  std::printf("%s", table.text().c_str());
+  std::printf("sum of operators: %.2f us per run, %llu runs\n", total_us, static_cast<unsigned long long>(runs));
+}
+
+void print_json(const std::vector<ProfileRow>& rows, const Options& o, const SessionOptions& session, double total_us, uint64_t runs) {
+  Tree ops = Tree::array();
+  for (const ProfileRow& r : rows) {
+    Tree row = Tree::table();
+    row.set("name", r.name).set("op", r.op).set("kernel", r.kernel).set("calls", r.calls).set("us", r.total_ns / 1e3 / static_cast<double>(runs));
+    row.set("share", r.share).set("cumulative_share", r.cumulative_share).set("param_bytes", r.param_bytes).set("gops", r.gops()).set("gbytes_per_s", r.gbytes_per_s());
+    ops.push(std::move(row));
+  }
+  Tree out = Tree::table();
+  out.set("total_us", total_us).set("runs", runs).set("threads", session.threads).set("batch", o.batch).set("isa", isa_text(session.isa)).set("by", o.by);
+  out.set("ops", std::move(ops));
+  std::printf("%s\n", to_json(out).c_str());
+}
+
+Result<void> run(const Options& o) {
+  if (o.batch == 0) return fail(Code::kInvalidArgument, "--batch must be at least 1");
+  if (!o.trace.empty()) LATHE_CHECK_OK(check_writable(o.trace));
+  LATHE_TRY(const SessionOptions session, o.session.options());
+  LATHE_TRY(const HostModel model, load_host_model(o.model, o.import));
+  LATHE_TRY(Runner runner, Runner::create(model.program, session));
+  LATHE_TRY(const auto shapes, runner.shapes_for(o.batch));
+  LATHE_CHECK_OK(runner.bind(shapes));
+  fill_random_inputs(runner, 1);
+  Profiler profiler(runner.session(), *model.program, o.trace.empty() ? 0 : kTraceEvents);
+  LATHE_CHECK_OK(warm_up_and_measure(runner, profiler, o.seconds));
+  const std::vector<ProfileRow> rows = profiler.rows(grouping(o.by));
+  const double total_us = profiler.total_ns() / 1e3 / static_cast<double>(profiler.runs());
+  if (o.json)
+    print_json(rows, o, session, total_us, profiler.runs());
+  else
+    print_text(rows, o.by, total_us, profiler.runs());
+  if (o.trace.empty()) return {};
+  std::ostringstream trace;
+  profiler.write_trace(trace);
+  return write_file_atomic(o.trace, trace.str());
+}
+
+Action setup(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  app.add_option("model", o->model, ".lathe or .onnx file")->required();
+  app.add_option("--by", o->by, "group by node, op or kernel")->capture_default_str()->check(CLI::IsMember({"node", "op", "kernel"}));
+  app.add_option("--batch", o->batch, "samples per run")->capture_default_str();
+  app.add_option("--seconds", o->seconds, "how long to measure")->capture_default_str()->check(CLI::Range(0.01, 3600.0));
+  app.add_option("--trace", o->trace, "write a trace for Perfetto or chrome://tracing to this file");
+  app.add_flag("--json", o->json, "print JSON");
+  o->session.add_to(app);
+  o->import.add_to(app);
+  return [o] { return run(*o); };
+}
+
+}  // namespace
+
+const Verb kVerb_profile{"profile", "show which operators cost the time", "lathe profile int8.lathe --by op", setup};
+
+}  // namespace lathe::tools
