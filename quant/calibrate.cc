@@ -89,6 +89,13 @@ std::vector<uint32_t> input_tensors(const Program& program) {
 
 }  // namespace
 
+RangeTable ranges_of(const Calibration& calibration) {
+  RangeTable table;
+  for (const auto& [name, observer] : calibration.tensors)
+    if (!observer.empty()) table[name] = observer.range();
+  return table;
+}
+
 Result<Calibration> calibrate(const Graph& graph, const SampleSource& source, const CalibrationOptions& options) {
   if (source.count == 0) return fail(Code::kInvalidArgument, "the calibration set is empty");
   for (const ValueId v : graph.inputs())

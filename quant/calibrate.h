@@ -36,6 +36,10 @@ struct Calibration {
   ObserverOptions observer;
 };
 
+// Ranges by value name, as quantize_graph() takes them.
+using RangeTable = std::map<std::string, Range>;
+RangeTable ranges_of(const Calibration& calibration);
+
 // Errors: an empty source ("the calibration set is empty"), NaN or infinity in a sample (names the sample and the tensor), lowering's errors.
 Result<Calibration> calibrate(const Graph& graph, const SampleSource& source, const CalibrationOptions& options);
 

@@ -17,8 +17,8 @@ Quant per_tensor(const QuantParams& p) { return Quant{{p.scale}, {p.zero_point},
 // Builds the integer graph node by node. Every float value has at most one float and one s8 counterpart, made when first asked for.
 class Converter {
  public:
-  Converter(const Graph& source, const Calibration& calibration, const QuantizeOptions& options)
-      : source_(source), calibration_(calibration), options_(options), graph_(source.dim_table()) {}
+  Converter(const Graph& source, const RangeTable& ranges, const QuantizeOptions& options)
+      : source_(source), ranges_(ranges), options_(options), graph_(source.dim_table()) {}
 
   Result<Graph> run(const std::vector<Decision>& decisions, uint32_t* widened_channels) {
     graph_.metadata = source_.metadata;
@@ -113,8 +113,7 @@ class Converter {
   // From the observed range; a value that only moves data takes its input's.
   Result<QuantParams> params_of(ValueId v) const {
     const Value& value = source_.value(v);
-    const auto found = calibration_.tensors.find(value.name);
-    if (found != calibration_.tensors.end() && !found->second.empty()) return activation_params(found->second.range());
+    if (const auto found = ranges_.find(value.name); found != ranges_.end()) return activation_params(found->second);
     const Node* producer = source_.producer(v);
     if (producer != nullptr && op_def(producer->op).quant_out.role == QuantRole::kSameAs)
       return params_of(producer->inputs[static_cast<size_t>(op_def(producer->op).quant_out.index)]);
@@ -154,7 +153,7 @@ class Converter {
   }
 
   const Graph& source_;
-  const Calibration& calibration_;
+  const RangeTable& ranges_;
   const QuantizeOptions& options_;
   Graph graph_;
   std::map<ValueId, ValueId> float_, int8_;
@@ -163,13 +162,13 @@ class Converter {
 
 }  // namespace
 
-Result<QuantizeResult> quantize_graph(const Graph& graph, const Calibration& calibration, const QuantizeOptions& options) {
+Result<QuantizeResult> quantize_graph(const Graph& graph, const RangeTable& ranges, const QuantizeOptions& options) {
   for (ValueId v = 0; v < graph.value_count(); ++v)
     if (!graph.value(v).dead && graph.value(v).quant)
       return fail(Code::kInvalidArgument, "the model is already quantized (tensor '" + graph.value(v).name + "'); quantize the float model");
   LATHE_TRY(const std::vector<Decision> decisions, decide(graph, options));
   uint32_t widened = 0;
-  LATHE_TRY(Graph quantized, Converter(graph, calibration, options).run(decisions, &widened));
+  LATHE_TRY(Graph quantized, Converter(graph, ranges, options).run(decisions, &widened));
   LATHE_CHECK_OK(verify(quantized));
   const double total = std::max(1.0, total_macs(graph));
   QuantizeResult result{std::move(quantized), {}, widened};

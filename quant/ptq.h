@@ -34,6 +34,6 @@ struct QuantizeResult {
 
 // Requires: `graph` went through lowering_passes(). Errors: already quantized (an integer value with quantization parameters), weights that
 // are not finite, a keep_float entry that matches nothing, a tensor that calibration did not see.
-Result<QuantizeResult> quantize_graph(const Graph& graph, const Calibration& calibration, const QuantizeOptions& options);
+Result<QuantizeResult> quantize_graph(const Graph& graph, const RangeTable& ranges, const QuantizeOptions& options);
 
 }  // namespace lathe

@@ -1,0 +1,60 @@
+#include "tools/calibration.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "base/cancel.h"
+#include "base/progress.h"
+#include "tools/data_binding.h"
+
+namespace lathe::tools {
+namespace {
+
+std::vector<ModelInput> graph_inputs(const Graph& graph) {
+  std::vector<ModelInput> inputs;
+  for (const ValueId v : graph.inputs()) {
+    ModelInput input{graph.value(v).name, graph.value(v).type.dtype, {}};
+    for (const Dim d : graph.value(v).type.dims) input.dims.push_back(graph.dims().value(d).value_or(-1));
+    inputs.push_back(std::move(input));
+  }
+  return inputs;
+}
+
+}  // namespace
+
+void CalibrationFlags::add_to(CLI::App& app) {
+  app.add_option("--data", data, "data set (TOML); reads its split calib, else train");
+  app.add_option("--samples", samples, "calibration samples, spread evenly over the split")->capture_default_str()->check(CLI::PositiveNumber);
+  app.add_option("--observer", observer, "minmax, moving-average or percentile")->capture_default_str();
+  app.add_option("--percentile", percentile, "of the values that --observer percentile keeps")->capture_default_str()->check(CLI::Range(50.0, 100.0));
+}
+
+Result<CalibrationRun> run_calibration(const Graph& graph, const CalibrationFlags& flags, const SessionOptions& session) {
+  CalibrationOptions options;
+  LATHE_TRY(options.observer.kind, parse_observer(flags.observer));
+  options.observer.percentile = flags.percentile;
+  options.session = session;
+  LATHE_TRY(Dataset data, Dataset::load(flags.data));
+  LATHE_TRY(const ChosenSplit chosen, data.for_calibration());
+  LATHE_TRY(const auto matching, match_inputs(graph_inputs(graph), graph.metadata, data));
+  const uint64_t count = std::min<uint64_t>(flags.samples, chosen.split->size());
+  Progress progress("calibrating", count);
+  SampleSource source;
+  source.count = count;
+  source.fill = [&](uint64_t i, const std::vector<void*>& inputs) -> Result<void> {
+    LATHE_CHECK_OK(check_cancelled());
+    for (size_t k = 0; k < matching.size(); ++k) LATHE_CHECK_OK(chosen.split->fill(matching[k], i * chosen.split->size() / count, inputs[k]));
+    return {};
+  };
+  source.on_progress = [&](uint64_t done) { progress.update(done); };
+  LATHE_TRY(Calibration calibration, calibrate(graph, source, options));
+  std::string split = chosen.split->name();
+  return CalibrationRun{std::move(calibration), std::move(data), std::move(split), chosen.note};
+}
+
+void store_preprocessing(const Dataset& data, std::map<std::string, std::string>* metadata) {
+  (*metadata)[kPreprocessingKey] = to_text(data.preprocessing());
+  (*metadata)[kPreprocessingHashKey] = to_hex(preprocessing_hash(data.preprocessing()));
+}
+
+}  // namespace lathe::tools

@@ -1,0 +1,36 @@
+// Calibration from the command line: shared by `calibrate` and `quantize`.
+#pragma once
+#include <string>
+
+#include "data/dataset.h"
+#include "quant/calibrate.h"
+#include "tools/flags.h"
+
+namespace CLI {
+class App;
+}
+
+namespace lathe::tools {
+
+struct CalibrationFlags {
+  std::string data, observer = "minmax";
+  uint64_t samples = 1200;
+  double percentile = 99.99;
+  void add_to(CLI::App& app);
+};
+
+struct CalibrationRun {
+  Calibration calibration;
+  Dataset data;
+  std::string split;  // that was read
+  std::string note;   // why it is not the first choice; may be empty
+};
+
+// Reads samples spread evenly over the calibration split (all, if there are fewer than asked for) and observes `graph`, which went through
+// lowering_passes(). Also checks that the data fits the graph's inputs and stored preprocessing.
+Result<CalibrationRun> run_calibration(const Graph& graph, const CalibrationFlags& flags, const SessionOptions& session);
+
+// Stores the data set's preprocessing in the metadata, with its hash.
+void store_preprocessing(const Dataset& data, std::map<std::string, std::string>* metadata);
+
+}  // namespace lathe::tools

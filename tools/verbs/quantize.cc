@@ -1,0 +1,132 @@
+// lathe quantize: a float model becomes INT8, with a row per operator: INT8, or float and why.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "base/json.h"
+#include "graph/file/model_file.h"
+#include "graph/pass.h"
+#include "quant/observed.h"
+#include "quant/ptq.h"
+#include "tools/calibration.h"
+#include "tools/model.h"
+#include "tools/self_check.h"
+#include "tools/table.h"
+#include "tools/verb.h"
+
+namespace lathe::tools {
+namespace {
+
+struct Options {
+  std::string model, output;
+  bool per_tensor = false, strip = false, json = false;
+  std::vector<std::string> keep, targets = {"host"};
+  CalibrationFlags calibration;
+  SessionFlags session;
+  ImportFlags import;
+};
+
+struct Ranges {
+  RangeTable table;
+  std::vector<ObservedValue> observed;
+  std::optional<CalibrationRun> run;  // empty: they came from the file
+};
+
+// From the data set, or else from the file's CALIB section.
+Result<Ranges> find_ranges(const Options& o, const Graph& lowered, const SessionOptions& session) {
+  Ranges ranges;
+  if (!o.calibration.data.empty()) {
+    LATHE_TRY(CalibrationRun run, run_calibration(lowered, o.calibration, session));
+    ranges.observed = observed_values(run.calibration);
+    ranges.table = ranges_of(run.calibration);
+    ranges.run = std::move(run);
+    return ranges;
+  }
+  if (std::filesystem::path(o.model).extension() == ".lathe") {
+    LATHE_TRY(const ModelFile file, read_model(o.model));
+    ranges.observed = file.calib;
+  }
+  if (ranges.observed.empty()) return fail(Code::kInvalidArgument, o.model + ": has no calibration; give --data set.toml, or run `lathe calibrate` first");
+  ranges.table = ranges_of(ranges.observed);
+  return ranges;
+}
+
+void print_text(const Options& o, const QuantizeResult& result, const Ranges& ranges) {
+  if (ranges.run && !ranges.run->note.empty()) std::printf("note: %s\n", ranges.run->note.c_str());
+  Table table({"node", "op", "type", "MACs %", "why float"});
+  size_t int8 = 0;
+  double share = 0;
+  for (const QuantizeRow& r : result.rows) {
+    char percent[16];
+    std::snprintf(percent, sizeof percent, "%.1f", 100 * r.share);
+    table.add({r.node, r.op, r.int8 ? "INT8" : "float", percent, r.reason});
+    int8 += r.int8;
+    share += r.int8 ? r.share : 0;
+  }
+  std::printf("%s%zu of %zu operators and %.1f %% of the multiply-accumulates are INT8", table.text().c_str(), int8, result.rows.size(), 100 * share);
+  if (ranges.run) std::printf("; %llu calibration samples of split '%s', observer %s", static_cast<unsigned long long>(ranges.run->calibration.samples),
+                              ranges.run->split.c_str(), o.calibration.observer.c_str());
+  std::printf("\n");
+  if (result.widened_channels > 0) std::printf("note: the weight scale of %u channels grew so that their bias fits\n", result.widened_channels);
+}
+
+void print_json(const QuantizeResult& result, const Ranges& ranges) {
+  Tree rows = Tree::array();
+  for (const QuantizeRow& r : result.rows)
+    rows.push(Tree(Tree::table().set("node", r.node).set("op", r.op).set("int8", r.int8).set("reason", r.reason).set("macs_share", r.share)));
+  Tree out = Tree::table();
+  out.set("samples", ranges.run ? ranges.run->calibration.samples : 0).set("widened_channels", result.widened_channels).set("ops", std::move(rows));
+  std::printf("%s\n", to_json(out).c_str());
+}
+
+Result<void> run(const Options& o) {
+  LATHE_CHECK_OK(check_writable(o.output));
+  WriteOptions options;
+  options.strip = o.strip;
+  for (const std::string& name : o.targets) {
+    LATHE_TRY(const Target target, parse_target(name));
+    options.targets.push_back(target);
+  }
+  LATHE_TRY(const SessionOptions session, o.session.options());
+  LATHE_TRY(Graph graph, load_graph(o.model, o.import));
+  LATHE_CHECK_OK(run_passes(graph, lowering_passes()));
+  LATHE_TRY(const Ranges ranges, find_ranges(o, graph, session));
+  LATHE_TRY(QuantizeResult result, quantize_graph(graph, ranges.table, {.per_channel = !o.per_tensor, .keep_float = o.keep}));
+  options.calib = ranges.observed;
+  if (ranges.run) {
+    store_preprocessing(ranges.run->data, &result.graph.metadata);
+    LATHE_TRY(options.tests, make_self_checks(result.graph, ranges.run->data, session));
+  }
+  LATHE_CHECK_OK(write_model(o.output, result.graph, options));
+  if (o.json) {
+    print_json(result, ranges);
+    return {};
+  }
+  print_text(o, result, ranges);
+  std::error_code error;
+  std::printf("wrote %s, %s\n", o.output.c_str(), bytes_text(static_cast<double>(std::filesystem::file_size(o.output, error))).c_str());
+  return {};
+}
+
+Action setup(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  app.add_option("model", o->model, ".lathe or .onnx file (float)")->required();
+  app.add_option("-o,--output", o->output, ".lathe file to write")->required();
+  app.add_option("--keep", o->keep, "operators that stay float: a node's name, a pattern with * and ?, or an op type")->type_name("NAME");
+  app.add_flag("--per-tensor", o->per_tensor, "one weight scale per tensor instead of one per output channel");
+  app.add_option("--target", o->targets, "what to lower for: host, cortex-m4")->capture_default_str();
+  app.add_flag("--strip", o->strip, "write only what running needs");
+  app.add_flag("--json", o->json, "print JSON");
+  o->calibration.add_to(app);
+  o->session.add_to(app);
+  o->import.add_to(app);
+  return [o] { return run(*o); };
+}
+
+}  // namespace
+
+const Verb kVerb_quantize{"quantize", "turn a float model into INT8", "lathe quantize model.lathe --data set.toml -o int8.lathe", setup};
+
+}  // namespace lathe::tools
