@@ -7,6 +7,7 @@
 #include "base/atomic_file.h"
 #include "base/json.h"
 #include "data/dataset.h"
+#include "data/tensor.h"
 #include "tools/model.h"
 #include "tools/table.h"
 #include "tools/verb.h"
