@@ -14,7 +14,7 @@ namespace lathe {
 struct QuantizeOptions {
   bool per_channel = true;
   // Nodes that stay float: a node's name, a pattern with * and ?, or an op type (as ops.def names it, any case).
-  std::vector<std::string> keep_float;
+  std::vector<std::string> keep_float = {};
 };
 
 // One row of the summary: every node of the float graph.

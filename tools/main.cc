@@ -26,7 +26,7 @@ int report(const Error& error) {
 
 int run(int argc, char** argv) {
   CLI::App app{"Makes a trained network small and fast, proves that it is still right, and runs it."};
-  app.set_version_flag("--version", std::string("lathe ") + version());
+  app.set_version_flag("--version", std::string("lathe ") + LATHE_VERSION_TEXT);
   app.require_subcommand(1);
   app.footer("`lathe <verb> --help` explains one verb. Exit status: 0, 1 (bad input, or a gate not met), 2 (usage).");
   std::vector<std::pair<CLI::App*, Action>> actions;
