@@ -233,4 +233,15 @@ Result<void> check_model_file(const std::string& path) {
   return named(path, check_model_file(file));
 }
 
+Result<std::map<std::string, std::string>> read_metadata(const std::string& path) {
+  LATHE_TRY(const FileBytes file, map_file(path));
+  FileView view;
+  if (const Status status = file_open(file.bytes, &view); !status.ok()) return fail(status.code, path + ": " + describe_file_error(status));
+  const Bytes section = view.find(SectionKind::kMeta);
+  if (section.data == nullptr) return std::map<std::string, std::string>{};
+  auto meta = read_meta(section);
+  if (!meta) return tl::unexpected(with_context(std::move(meta.error()), path));
+  return std::move(meta->entries);
+}
+
 }  // namespace lathe

@@ -3,6 +3,7 @@
 // Who calls it: verbs and tests. Reading maps the file: constants of a graph that lie in canonical form, and everything a program reads, are views
 // into the mapping, which lives as long as any of them. Errors name the file. Thread-safe: no state.
 #pragma once
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -62,6 +63,9 @@ Result<FileBytes> map_file(const std::string& path);
 // The graph and its companions. Errors: kCorrupt, kVersion, kUnsupported (a stripped file has no graph).
 Result<ModelFile> read_model(const std::string& path);
 Result<ModelFile> read_model(const FileBytes& file);
+
+// Graph::metadata alone, which stripped files have too.
+Result<std::map<std::string, std::string>> read_metadata(const std::string& path);
 
 // A program for this host: the file's own if it has one that this build can run, without copying anything; else the graph is lowered.
 Result<std::shared_ptr<const LoadedProgram>> open_program(const std::string& path);

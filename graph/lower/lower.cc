@@ -61,28 +61,6 @@ Result<uint32_t> Lowering::operand(ValueId v) {
 
 namespace {
 
-uint64_t constant_bytes(const Graph& graph, const Node& node) {
-  uint64_t bytes = 0;
-  for (ValueId v : node.inputs) {
-    if (v != kNoId && graph.value(v).kind == ValueKind::kConstant) bytes += graph.value(v).constant.bytes.size();
-  }
-  return bytes;
-}
-
-Dim macs_of(const Graph& graph, const Node& node) {
-  const OpDef& def = op_def(node.op);
-  if (def.macs == nullptr) return {};
-  std::vector<OperandView> in(node.inputs.size());
-  for (size_t i = 0; i < in.size(); ++i) {
-    if (node.inputs[i] == kNoId) continue;
-    const Value& v = graph.value(node.inputs[i]);
-    in[i] = {&v.type, &v.quant, v.contents ? &*v.contents : nullptr, v.kind == ValueKind::kConstant ? &v.constant : nullptr};
-  }
-  std::vector<TensorType> out;
-  for (ValueId v : node.outputs) out.push_back(graph.value(v).type);
-  return def.macs({graph.dims(), in, node.attrs}, out);
-}
-
 // Operands that a node reads when it runs: a Reshape's target dims are its result's.
 std::vector<ValueId> run_operands(const Node& node) {
   if (node.op == Op::kReshape) return {node.inputs[0]};
@@ -184,7 +162,8 @@ std::vector<std::string> names_of(const Graph& graph, const std::vector<ValueId>
 Result<void> Lowering::emit(const Node& node, Op op, const Attrs& attrs, std::vector<uint32_t> inputs) {
   std::vector<uint32_t> outputs;
   for (ValueId v : node.outputs) outputs.push_back(tensors_[v]);
-  return writer.step({op, attrs, std::move(inputs), std::move(outputs), macs_of(graph, node), {node.name, op_name(op), constant_bytes(graph, node)}});
+  LATHE_TRY(const Dim macs, node_macs(graph, node));
+  return writer.step({op, attrs, std::move(inputs), std::move(outputs), macs, {node.name, op_name(op), node_parameter_bytes(graph, node)}});
 }
 
 Result<ProgramImage> lower(const Graph& graph, Target target) {
