@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/cost.h"
 #include "graph/lower/lowering.h"
 #include "graph/passes/permutation.h"
 
