@@ -187,6 +187,22 @@ Dim DimTable::mul(Dim a, Dim b) {
   return build(product(*pa, *pb));
 }
 
+// floor((p + floor(x/c)) / d) = floor((c*p + x) / (c*d)) for c, d > 0, since p is an integer. Invalid if `a` has no such term or the
+// product overflows.
+Dim DimTable::merge_division(const Poly& a, int64_t d) {
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i].second != 1 || a[i].first.size() != 1) continue;
+    const DimNode inner = node(a[i].first[0]);
+    const auto c = inner.op == DimOp::kFloorDiv ? value(Dim{static_cast<uint32_t>(inner.b)}) : std::nullopt;
+    const auto divisor = c ? checked_mul(*c, d) : std::nullopt;
+    if (!divisor) continue;
+    Poly p = a;
+    p.erase(p.begin() + static_cast<std::ptrdiff_t>(i));
+    return floordiv(add(mul(build(p), constant(*c)), Dim{static_cast<uint32_t>(inner.a)}), constant(*divisor));
+  }
+  return {};
+}
+
 // floor(a / b), b > 1. With a = b*q + r, 0 <= r's coefficients < b, q comes out; with g the gcd of b and the coefficients of r's
 // terms (not of its constant), floor((g*p + c) / (g*b')) = floor((p + floor(c/g)) / b') because p is an integer.
 Dim DimTable::floordiv_constant(const Poly& a, int64_t b) {
@@ -204,15 +220,8 @@ Dim DimTable::floordiv_constant(const Poly& a, int64_t b) {
   if (rest.empty()) return whole;
   for (auto& t : rest) t.second /= g;
   const int64_t divisor = b / g, offset = constant_rest / g;
-  if (rest.size() == 1 && rest[0].second == 1 && rest[0].first.size() == 1) {
-    // floor((floor(x/c) + o) / d) = floor((x + o*c) / (c*d)) for c, d > 0.
-    const DimNode inner = node(rest[0].first[0]);
-    const auto c = inner.op == DimOp::kFloorDiv ? value(Dim{static_cast<uint32_t>(inner.b)}) : std::nullopt;
-    const auto merged = c ? checked_mul(*c, divisor) : std::nullopt;
-    const auto shift = c ? checked_mul(*c, offset) : std::nullopt;
-    if (merged && shift) return add(whole, floordiv(add(Dim{static_cast<uint32_t>(inner.a)}, constant(*shift)), constant(*merged)));
-  }
   if (offset != 0) rest.emplace_back(Monomial{}, offset);
+  if (const Dim merged = merge_division(rest, divisor); merged.valid()) return add(whole, merged);
   const Dim numerator = build(rest);
   if (!numerator.valid()) return {};
   const auto low = bound(numerator, true), high = bound(numerator, false);

@@ -88,6 +88,7 @@ class DimTable {
   std::optional<Poly> exact_quotient(Poly a, const Poly& b) const;
   Dim build(const Poly& p);
   Dim build(const std::optional<Poly>& p) { return p ? build(*p) : Dim{}; }
+  Dim merge_division(const Poly& a, int64_t d);
   Dim floordiv_constant(const Poly& a, int64_t b);
   Dim extremum(DimOp op, Dim a, Dim b);
   bool collect(DimOp op, Dim d, std::vector<Dim>& out) const;

@@ -125,6 +125,7 @@ class Graph {
 
  private:
   friend class Rewriter;
+  friend struct GraphSurgeon;  // tests/graph/verify_test.cc: breaks graphs on purpose
   ValueId add_value(Value v);
   // Makes a node and its results without putting it in the order.
   Result<NodeId> make_node(Node node, std::vector<std::string> output_names, std::span<const std::optional<Quant>> output_quants);

@@ -7,6 +7,7 @@
 namespace lathe {
 namespace {
 
+bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_word_char(char c) { return is_letter(c) || is_digit(c); }
@@ -23,7 +24,7 @@ int hex_value(char c) {
 void TextCursor::skip() {
   while (at_ < text_.size()) {
     const char c = text_[at_];
-    if (c == ' ' || c == '\n' || c == '\t' || c == '\r') {
+    if (is_space(c)) {
       ++at_;
     } else if (text_.substr(at_, 2) == "//") {
       at_ = std::min(text_.size(), text_.find('\n', at_));
@@ -143,7 +144,10 @@ Result<std::string> TextCursor::name() {
 }
 
 tl::unexpected<Error> TextCursor::error(std::string message) const {
-  const auto line = 1 + std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(at_), '\n');
+  // The line of the last token: a look ahead may have skipped the line's end.
+  size_t end = at_;
+  while (end > 0 && is_space(text_[end - 1])) --end;
+  const auto line = 1 + std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(end), '\n');
   return fail(Code::kInvalidArgument, "line " + std::to_string(line) + ": " + std::move(message));
 }
 

@@ -89,6 +89,7 @@ std::string print_constant(DType t, std::span<const std::byte> bytes, bool full)
   return s + "]";
 }
 
+// Prints broken graphs too (ids out of range as ?): that is when one looks.
 class Printer {
  public:
   Printer(const Graph& g, bool full, std::string indent) : g_(g), full_(full), indent_(std::move(indent)) {}
@@ -102,7 +103,7 @@ class Printer {
       if (value.dead || (value.kind != ValueKind::kConstant && value.kind != ValueKind::kVariable)) continue;
       line((value.kind == ValueKind::kConstant ? "constant " : "variable ") + typed(v) + " = " + print_constant(value.type.dtype, value.constant.bytes, full_));
     }
-    for (const NodeId n : g_.order()) line(node(g_.node(n)));
+    for (const NodeId n : g_.order()) line(n < g_.node_count() ? node(g_.node(n)) : "?");
     for (const ValueId v : g_.outputs()) line("output " + name(v));
     return out_ + indent_ + "}";
   }
