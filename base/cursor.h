@@ -1,7 +1,7 @@
 // A checked cursor over bytes from outside, and size arithmetic that cannot wrap.
 //
-// A read that does not fit leaves the cursor where it was and returns false; nothing is ever read past the end. The caller makes the
-// error, because it knows what was expected. Not thread-safe; owns nothing.
+// A read that does not fit leaves the cursor where it was and returns false; nothing is ever read past the end. The caller makes
+// the error, because it knows what was expected. Not thread-safe; owns nothing.
 #pragma once
 #include <cstddef>
 #include <cstdint>

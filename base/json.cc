@@ -10,7 +10,8 @@ using Json = nlohmann::ordered_json;
 constexpr int kMaxDepth = 64;
 
 uint32_t line_at(std::string_view text, size_t position) {
-  return 1 + static_cast<uint32_t>(std::count(text.begin(), text.begin() + static_cast<ptrdiff_t>(std::min(position, text.size())), '\n'));
+  return 1 + static_cast<uint32_t>(
+                 std::count(text.begin(), text.begin() + static_cast<ptrdiff_t>(std::min(position, text.size())), '\n'));
 }
 
 // Builds a Tree from the parser's events, so that depth and repeated keys are checked before anything recursive exists.

@@ -33,7 +33,8 @@ ProgressSink stderr_sink() {
   return sink;
 }
 
-Progress::Progress(std::string what, uint64_t total, ProgressSink sink) : what_(std::move(what)), total_(total), sink_(std::move(sink)) {
+Progress::Progress(std::string what, uint64_t total, ProgressSink sink)
+    : what_(std::move(what)), total_(total), sink_(std::move(sink)) {
   if (sink_.enabled) start_ = last_print_ = sink_.seconds();
 }
 

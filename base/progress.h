@@ -1,4 +1,5 @@
-// One line of progress on stderr, with the time left: only on a terminal, only for work of over two seconds, at most five times a second.
+// One line of progress on stderr, with the time left: only on a terminal, only for work of over two seconds, at most five times a
+// second.
 //
 // The line is rewritten in place and erased at the end, so that it never mixes with output. Tools make one and hand it to long
 // loops, which call update(). Not thread-safe.
@@ -13,7 +14,7 @@ namespace lathe {
 // Where the line goes and what time it is; tests give their own.
 struct ProgressSink {
   bool enabled = false;
-  std::function<double()> seconds;              // monotonic
+  std::function<double()> seconds;  // monotonic
   std::function<void(std::string_view)> print;
 };
 // stderr and the steady clock; not enabled when stderr is no terminal.

@@ -67,7 +67,8 @@ Result<Tree> parse_toml(std::string_view text, const std::string& where) {
     root.set_line(0);  // a mistake of the whole file has no line
     return root;
   } catch (const toml::parse_error& e) {
-    return fail(Code::kCorrupt, at(where, static_cast<uint32_t>(e.source().begin.line)) + ": not valid TOML: " + std::string(e.description()));
+    return fail(Code::kCorrupt,
+                at(where, static_cast<uint32_t>(e.source().begin.line)) + ": not valid TOML: " + std::string(e.description()));
   } catch (const ParserAssertion&) {
     return fail(Code::kCorrupt, where + ": not valid TOML");
   }

@@ -82,8 +82,8 @@ Result<int64_t> TableReader::integer(std::string_view key, int64_t low, int64_t 
   if (v == nullptr) return missing(key);
   if (v->as_int() == nullptr) return wrong_kind(key, *v, "an integer");
   if (*v->as_int() < low || *v->as_int() > high)
-    return error(*v, "'" + std::string(key) + "' must be between " + std::to_string(low) + " and " + std::to_string(high) + ", it is " +
-                         std::to_string(*v->as_int()));
+    return error(*v, "'" + std::string(key) + "' must be between " + std::to_string(low) + " and " + std::to_string(high) +
+                         ", it is " + std::to_string(*v->as_int()));
   return *v->as_int();
 }
 

@@ -111,7 +111,8 @@ Result<CsvTable> parse_csv(std::string_view text, const std::string& where) {
     std::vector<std::string> cells;
     if (!parser.row(&cells)) return bad_line(where, line, "a quoted cell is not closed");
     if (cells.size() != table.columns.size())
-      return bad_line(where, line, "has " + std::to_string(cells.size()) + " cells, the header has " + std::to_string(table.columns.size()));
+      return bad_line(where, line,
+                      "has " + std::to_string(cells.size()) + " cells, the header has " + std::to_string(table.columns.size()));
     table.rows.push_back(std::move(cells));
     table.lines.push_back(line);
   }

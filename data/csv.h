@@ -12,13 +12,14 @@ namespace lathe {
 
 struct CsvTable {
   std::vector<std::string> columns;
-  std::vector<std::vector<std::string>> rows;   // each as long as columns
-  std::vector<uint32_t> lines;                  // where each row starts, from 1
+  std::vector<std::vector<std::string>> rows;  // each as long as columns
+  std::vector<uint32_t> lines;                 // where each row starts, from 1
 
   std::optional<size_t> find(std::string_view column) const;
 };
 
-// Errors name `where` and the line: a row of another length, a quote that is not closed, a repeated or empty column name, a zero byte.
+// Errors name `where` and the line: a row of another length, a quote that is not closed, a repeated or empty column name, a zero
+// byte.
 Result<CsvTable> parse_csv(std::string_view text, const std::string& where);
 Result<CsvTable> read_csv(const std::string& path);
 

@@ -41,8 +41,8 @@ std::vector<uint32_t> permutation(uint64_t n, uint64_t seed) {
   return out;
 }
 
-// Which samples of its files a split takes. Fractions of one file cut one permutation, so that splits with ranges that touch share nothing;
-// the chosen samples stay in the file's order.
+// Which samples of its files a split takes. Fractions of one file cut one permutation, so that splits with ranges that touch
+// share nothing; the chosen samples stay in the file's order.
 Result<std::vector<uint32_t>> choose(const SplitDescription& split, uint64_t count, const DatasetDescription& d) {
   const std::string where = d.path + ": split '" + split.name + "'";
   std::vector<uint32_t> out;
@@ -52,13 +52,14 @@ Result<std::vector<uint32_t>> choose(const SplitDescription& split, uint64_t cou
     const auto order = permutation(count, d.seed);
     out.assign(order.begin() + static_cast<ptrdiff_t>(first), order.begin() + static_cast<ptrdiff_t>(end));
     std::sort(out.begin(), out.end());
-    if (out.empty()) return fail(Code::kInvalidArgument, where + " is empty: its fraction of " + std::to_string(count) + " samples");
+    if (out.empty())
+      return fail(Code::kInvalidArgument, where + " is empty: its fraction of " + std::to_string(count) + " samples");
     return out;
   }
   const auto [first, end] = split.range.value_or(std::pair<int64_t, int64_t>(0, static_cast<int64_t>(count)));
   if (static_cast<uint64_t>(end) > count)
-    return fail(Code::kInvalidArgument, where + " has range [" + std::to_string(first) + ", " + std::to_string(end) + "), its files hold " +
-                                            std::to_string(count) + " samples");
+    return fail(Code::kInvalidArgument, where + " has range [" + std::to_string(first) + ", " + std::to_string(end) +
+                                            "), its files hold " + std::to_string(count) + " samples");
   for (int64_t i = first; i < end; ++i) out.push_back(static_cast<uint32_t>(i));
   return out;
 }
@@ -130,12 +131,14 @@ class DatasetLoader {
 
   Result<void> add_preprocessor(size_t i, DataSplit* split) {
     const InputDescription& input = out_.description_.inputs[i];
-    const std::string where = out_.description_.path + ": split '" + split->name_ + "'" + (input.name.empty() ? "" : ", input '" + input.name + "'");
+    const std::string where =
+        out_.description_.path + ": split '" + split->name_ + "'" + (input.name.empty() ? "" : ", input '" + input.name + "'");
     auto made = Preprocessor::make(input.preprocessing, split->inputs_[i]->form());
     if (!made) return tl::unexpected<Error>(with_context(std::move(made.error()), where));
     if (out_.inputs_.size() == i) out_.inputs_.push_back({input.name, made->dtype(), made->dims(), made->bytes()});
     if (out_.inputs_[i].dims != made->dims())
-      return fail(Code::kInvalidArgument, where + ": samples of " + dims_text(made->dims()) + ", the splits before it have " + dims_text(out_.inputs_[i].dims));
+      return fail(Code::kInvalidArgument, where + ": samples of " + dims_text(made->dims()) + ", the splits before it have " +
+                                              dims_text(out_.inputs_[i].dims));
     split->preprocessors_.push_back(std::make_shared<const Preprocessor>(std::move(*made)));
     return {};
   }
@@ -144,7 +147,8 @@ class DatasetLoader {
   static Result<void> add_groups(const std::string& path, uint64_t count, DataSplit* split) {
     LATHE_TRY(const CsvTable table, read_csv(path));
     if (table.rows.size() != count)
-      return fail(Code::kCorrupt, path + ": " + std::to_string(table.rows.size()) + " lines of groups for " + std::to_string(count) + " samples");
+      return fail(Code::kCorrupt,
+                  path + ": " + std::to_string(table.rows.size()) + " lines of groups for " + std::to_string(count) + " samples");
     for (size_t c = 0; c < table.columns.size(); ++c) {
       GroupColumn column{table.columns[c], {}};
       for (const uint32_t i : split->indices_) column.values.push_back(table.rows[i][c]);
@@ -157,12 +161,13 @@ class DatasetLoader {
     int32_t highest = -1;
     for (const DataSplit& split : out_.splits_) {
       if (split.has_labels() != out_.splits_[0].has_labels())
-        return fail(Code::kInvalidArgument, out_.description_.path + ": splits '" + out_.splits_[0].name_ + "' and '" + split.name_ +
-                                                "' differ in having labels");
+        return fail(Code::kInvalidArgument, out_.description_.path + ": splits '" + out_.splits_[0].name_ + "' and '" +
+                                                split.name_ + "' differ in having labels");
       for (uint64_t i = 0; split.has_labels() && i < split.size(); ++i) {
         const int32_t label = split.label(i);
         if (!out_.classes_.empty() && static_cast<size_t>(label) >= out_.classes_.size())
-          return fail(Code::kCorrupt, split.where(i) + ": label " + std::to_string(label) + ", the set has " + std::to_string(out_.classes_.size()) + " classes");
+          return fail(Code::kCorrupt, split.where(i) + ": label " + std::to_string(label) + ", the set has " +
+                                          std::to_string(out_.classes_.size()) + " classes");
         highest = std::max(highest, label);
       }
     }
@@ -184,7 +189,8 @@ class DatasetLoader {
         LATHE_TRY(const std::byte* raw, samples->raw(split.indices_[i], &scratch));
         const uint64_t at = first_non_finite(form.dtype, raw, elems);
         if (at != elems)
-          return fail(Code::kCorrupt, samples->where(split.indices_[i]) + ": element " + std::to_string(at) + " is NaN or infinite");
+          return fail(Code::kCorrupt,
+                      samples->where(split.indices_[i]) + ": element " + std::to_string(at) + " is NaN or infinite");
       }
     }
     return {};
@@ -252,7 +258,8 @@ Result<ChosenSplit> Dataset::first_of(std::span<const char* const> names, const 
     }
   std::vector<std::string> there, wanted(names.begin(), names.end());
   for (const DataSplit& s : splits_) there.push_back("'" + s.name() + "'");
-  return fail(Code::kInvalidArgument, description_.path + ": no split '" + join(wanted, "' or '") + "' for " + purpose + " (it has " + join(there, ", ") + ")");
+  return fail(Code::kInvalidArgument, description_.path + ": no split '" + join(wanted, "' or '") + "' for " + purpose +
+                                          " (it has " + join(there, ", ") + ")");
 }
 
 Result<ChosenSplit> Dataset::for_calibration() const {

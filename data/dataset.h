@@ -1,7 +1,7 @@
 // Data sets described by a TOML file (data/README.md has the keys and an example of each format).
 //
-// Samples are read once, kept as the files store them and preprocessed on access; pictures of an image folder are decoded on access. A Dataset is
-// immutable after load() and shared between threads.
+// Samples are read once, kept as the files store them and preprocessed on access; pictures of an image folder are decoded on
+// access. A Dataset is immutable after load() and shared between threads.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -20,10 +20,10 @@ class Samples;
 
 // One input of the network, as fill() writes it.
 struct DataInput {
-  std::string name;            // empty where there is one input and the description gives no name
+  std::string name;  // empty where there is one input and the description gives no name
   DType dtype = DType::kF32;
-  std::vector<int64_t> dims;   // per sample, without batch
-  uint64_t bytes = 0;          // per sample
+  std::vector<int64_t> dims;  // per sample, without batch
+  uint64_t bytes = 0;         // per sample
 };
 
 // Columns that describe the samples (user, hour, device), as text.
@@ -36,8 +36,8 @@ class DataSplit {
  public:
   const std::string& name() const { return name_; }
   uint64_t size() const { return indices_.size(); }
-  // Sample `index` of input `input`, preprocessed, to `out` (DataInput::bytes, aligned to the dtype). Requires: both in range. Thread-safe.
-  // Errors name the file and the sample: an image that does not decode, a value that the dtype cannot hold.
+  // Sample `index` of input `input`, preprocessed, to `out` (DataInput::bytes, aligned to the dtype). Requires: both in range.
+  // Thread-safe. Errors name the file and the sample: an image that does not decode, a value that the dtype cannot hold.
   Result<void> fill(size_t input, uint64_t index, void* out) const;
 
   bool has_labels() const { return !labels_.empty(); }
@@ -54,12 +54,13 @@ class DataSplit {
   std::string name_;
   std::vector<std::shared_ptr<const Samples>> inputs_;
   std::vector<std::shared_ptr<const Preprocessor>> preprocessors_;
-  std::vector<uint32_t> indices_;   // of the samples of its files
-  std::vector<int32_t> labels_;     // of all samples of its files; empty if there are none
+  std::vector<uint32_t> indices_;  // of the samples of its files
+  std::vector<int32_t> labels_;    // of all samples of its files; empty if there are none
   std::vector<GroupColumn> groups_;
 };
 
-// A split chosen by purpose, and why it is this one if it is not the first choice ("no split 'calib', using 'train'"; else empty).
+// A split chosen by purpose, and why it is this one if it is not the first choice ("no split 'calib', using 'train'"; else
+// empty).
 struct ChosenSplit {
   const DataSplit* split = nullptr;
   std::string note;
@@ -73,8 +74,8 @@ struct LoadOptions {
 
 class Dataset {
  public:
-  // Reads and checks everything. Errors: what the readers find (with the file), label and sample counts that differ, labels outside the
-  // classes, NaN or infinity (with the sample), an empty split, a sample that two splits share.
+  // Reads and checks everything. Errors: what the readers find (with the file), label and sample counts that differ, labels
+  // outside the classes, NaN or infinity (with the sample), an empty split, a sample that two splits share.
   static Result<Dataset> load(const std::string& toml_path, const LoadOptions& options = {});
   static Result<Dataset> load(const DatasetDescription& description, const LoadOptions& options = {});
 
@@ -90,8 +91,8 @@ class Dataset {
   // Classes by name, or "0", "1", ...; empty without labels.
   const std::vector<std::string>& classes() const { return classes_; }
 
-  // Calibration reads calib, else train. Choices (which operator stays float, which step) read val, else calib, else train, never test.
-  // Figures that are reported come from test, and only from there. Errors name the splits that are there.
+  // Calibration reads calib, else train. Choices (which operator stays float, which step) read val, else calib, else train, never
+  // test. Figures that are reported come from test, and only from there. Errors name the splits that are there.
   Result<ChosenSplit> for_calibration() const;
   Result<ChosenSplit> for_choices() const;
   Result<ChosenSplit> for_report() const;
@@ -110,8 +111,8 @@ class Dataset {
 struct SplitReport {
   std::string name;
   uint64_t samples = 0;
-  std::vector<uint64_t> per_class;   // empty without labels
-  uint64_t duplicates = 0;           // samples equal to an earlier one of this split
+  std::vector<uint64_t> per_class;  // empty without labels
+  uint64_t duplicates = 0;          // samples equal to an earlier one of this split
   std::vector<std::string> group_columns;
 };
 struct InputReport {
@@ -125,12 +126,12 @@ struct DatasetReport {
   std::vector<SplitReport> splits;
   std::vector<InputReport> inputs;
   std::vector<std::string> classes;
-  std::vector<std::string> problems;   // one line each; empty: the set can be used
+  std::vector<std::string> problems;  // one line each; empty: the set can be used
 };
 Result<DatasetReport> dataset_check(const std::string& toml_path);
 
-// Looks at a folder or file, guesses format, shapes and splits, and returns a commented TOML text whose paths are relative to `toml_folder`.
-// Fails if nothing there is a format that it knows.
+// Looks at a folder or file, guesses format, shapes and splits, and returns a commented TOML text whose paths are relative to
+// `toml_folder`. Fails if nothing there is a format that it knows.
 Result<std::string> dataset_init(const std::string& path, const std::string& toml_folder);
 
 }  // namespace lathe

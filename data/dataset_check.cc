@@ -63,7 +63,8 @@ Result<DatasetReport> dataset_check(const std::string& toml_path) {
   LATHE_TRY(const OverlapReport overlap, find_overlap(set.splits()));
   DatasetReport report;
   report.classes = set.classes();
-  for (size_t s = 0; s < set.splits().size(); ++s) report.splits.push_back(count(set.splits()[s], set.classes().size(), overlap.duplicates[s]));
+  for (size_t s = 0; s < set.splits().size(); ++s)
+    report.splits.push_back(count(set.splits()[s], set.classes().size(), overlap.duplicates[s]));
   if (overlap.shared != 0) report.problems.push_back(overlap.text);
   for (size_t i = 0; i < set.inputs().size(); ++i) {
     const DataInput& input = set.inputs()[i];
@@ -77,7 +78,8 @@ Result<DatasetReport> dataset_check(const std::string& toml_path) {
     }
     if (range.non_finite != 0) {
       const std::string name = input.name.empty() ? "the input" : "input '" + input.name + "'";
-      report.problems.push_back(name + " has " + std::to_string(range.non_finite) + " NaN or infinite values, first in " + range.first_bad);
+      report.problems.push_back(name + " has " + std::to_string(range.non_finite) + " NaN or infinite values, first in " +
+                                range.first_bad);
     }
     report.inputs.push_back(std::move(out));
   }

@@ -1,5 +1,5 @@
-// Guesses a description from what lies in a folder. Each format is one function from a listing to a Guess; the first that recognises
-// something wins, and one writer turns the guess into TOML.
+// Guesses a description from what lies in a folder. Each format is one function from a listing to a Guess; the first that
+// recognises something wins, and one writer turns the guess into TOML.
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -29,9 +29,9 @@ struct Found {
 
 struct Guess {
   std::string format;
-  std::vector<std::string> head;         // lines before [preprocess]
-  std::vector<std::string> preprocess;   // lines inside it
-  std::map<std::string, Found> splits;   // by name
+  std::vector<std::string> head;        // lines before [preprocess]
+  std::vector<std::string> preprocess;  // lines inside it
+  std::map<std::string, Found> splits;  // by name
 };
 
 struct Listing {
@@ -166,7 +166,9 @@ Result<std::optional<Guess>> guess_image_folder(const Listing& listing, const st
   return g;
 }
 
-bool is_label_name(const std::string& name) { return name == "y" || name == "label" || name == "labels" || name == "target" || name == "class"; }
+bool is_label_name(const std::string& name) {
+  return name == "y" || name == "label" || name == "labels" || name == "target" || name == "class";
+}
 
 Result<std::optional<Guess>> guess_npz(const Listing& listing) {
   const auto files = with_extension(listing.files, {".npz", ".npy"});
@@ -190,8 +192,12 @@ Result<std::optional<Guess>> guess_npz(const Listing& listing) {
     }
   }
   if (keys.size() == 1 && !keys[0].empty()) g.head.push_back("key = " + quote(keys[0]));
-  g.head.push_back("axes = \"plain\"   # or \"chw\", \"hwc\", \"hw\" for pictures, so that layout and per-channel mean are known");
-  if (keys.size() > 1) g.head.insert(g.head.begin(), "# several arrays: describe each input in a table [[input]] with name and key, or choose one with key = \"...\"");
+  g.head.push_back(
+      "axes = \"plain\"   # or \"chw\", \"hwc\", \"hw\" for pictures, so that layout and per-channel mean are known");
+  if (keys.size() > 1)
+    g.head.insert(
+        g.head.begin(),
+        "# several arrays: describe each input in a table [[input]] with name and key, or choose one with key = \"...\"");
   g.preprocess = {"# scale, zero_point, mean, std: ((v - zero_point) * scale - mean) / std"};
   return g;
 }
@@ -222,7 +228,9 @@ std::map<std::string, std::string> fractions(const std::map<std::string, Found>&
   }
   std::map<std::string, std::string> out;
   if (shares.empty() || !splits.contains("train")) return out;
-  const auto text = [](double a, double b) { return "fraction = [" + std::to_string(a).substr(0, 3) + ", " + std::to_string(b).substr(0, 3) + "]"; };
+  const auto text = [](double a, double b) {
+    return "fraction = [" + std::to_string(a).substr(0, 3) + ", " + std::to_string(b).substr(0, 3) + "]";
+  };
   out["train"] = text(0, left);
   for (const auto& [name, share] : shares) {
     out[name] = text(left, left + share);
@@ -289,7 +297,10 @@ Result<std::string> dataset_init(const std::string& path, const std::string& tom
     LATHE_TRY(guess, guess_image_folder(listing, path));
   }
   if (!guess)
-    return fail(Code::kInvalidArgument, "'" + path + "': no idx, CIFAR, npz, npy, csv or picture files found; describe it by hand (format raw takes any dense array)");
+    return fail(
+        Code::kInvalidArgument,
+        "'" + path +
+            "': no idx, CIFAR, npz, npy, csv or picture files found; describe it by hand (format raw takes any dense array)");
   return Writer(toml_folder).write(*guess, path);
 }
 

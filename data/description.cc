@@ -82,7 +82,8 @@ Result<double> read_scale(TableReader& r) {
   const size_t slash = text.find('/');
   const auto top = cell_number(text.substr(0, slash));
   const auto bottom = slash == std::string::npos ? std::optional<double>(1.0) : cell_number(text.substr(slash + 1));
-  if (!top || !bottom || *bottom == 0) return r.error(*v, "'scale' must be a number or a fraction like \"1/255\", it is \"" + text + "\"");
+  if (!top || !bottom || *bottom == 0)
+    return r.error(*v, "'scale' must be a number or a fraction like \"1/255\", it is \"" + text + "\"");
   return *top / *bottom;
 }
 
@@ -152,7 +153,8 @@ Result<void> read_inputs(TableReader& r, DatasetDescription* d) {
     d->inputs.resize(1);
     return read_input_keys(r, d->format, &d->inputs[0]);
   }
-  if (list->as_array() == nullptr || list->as_array()->empty()) return r.error(*list, "'input' must be a list of tables: [[input]]");
+  if (list->as_array() == nullptr || list->as_array()->empty())
+    return r.error(*list, "'input' must be a list of tables: [[input]]");
   for (const Tree& item : *list->as_array()) {
     LATHE_TRY(TableReader input, TableReader::open(item, r.where()));
     InputDescription out;
@@ -164,7 +166,8 @@ Result<void> read_inputs(TableReader& r, DatasetDescription* d) {
     d->inputs.push_back(std::move(out));
   }
   const bool several = d->format == DataFormat::kNpz || d->format == DataFormat::kRaw || d->format == DataFormat::kCsv;
-  if (d->inputs.size() > 1 && !several) return r.error(*list, std::string("format ") + format_name(d->format) + " gives one input");
+  if (d->inputs.size() > 1 && !several)
+    return r.error(*list, std::string("format ") + format_name(d->format) + " gives one input");
   return {};
 }
 
@@ -210,14 +213,16 @@ Result<void> read_part(TableReader& r, SplitDescription* split) {
   return {};
 }
 
-Result<SplitDescription> read_split(const Tree& value, const std::string& name, const DatasetDescription& d, const PathExpander& expander) {
+Result<SplitDescription> read_split(const Tree& value, const std::string& name, const DatasetDescription& d,
+                                    const PathExpander& expander) {
   LATHE_TRY(TableReader r, TableReader::open(value, d.path + ": split '" + name + "'"));
   SplitDescription split;
   split.name = name;
   split.line = value.line();
   LATHE_CHECK_OK(read_paths(r, d, expander, &split));
   LATHE_CHECK_OK(read_part(r, &split));
-  const bool labels_inside = d.format == DataFormat::kCifarBin || d.format == DataFormat::kImageFolder || d.format == DataFormat::kCsv;
+  const bool labels_inside =
+      d.format == DataFormat::kCifarBin || d.format == DataFormat::kImageFolder || d.format == DataFormat::kCsv;
   if (const Tree* labels = r.get("labels")) {
     if (labels_inside) return r.error(*labels, std::string("format ") + format_name(d.format) + " holds its own labels");
     LATHE_TRY(const auto texts, r.strings("labels"));
@@ -264,7 +269,8 @@ Result<void> read_classes(TableReader& r, const PathExpander& expander, DatasetD
     }
   }
   for (size_t i = 0; i < d->classes.size(); ++i)
-    if (std::find(d->classes.begin(), d->classes.begin() + static_cast<ptrdiff_t>(i), d->classes[i]) != d->classes.begin() + static_cast<ptrdiff_t>(i))
+    if (std::find(d->classes.begin(), d->classes.begin() + static_cast<ptrdiff_t>(i), d->classes[i]) !=
+        d->classes.begin() + static_cast<ptrdiff_t>(i))
       return r.error(*v, "class '" + d->classes[i] + "' is there twice");
   return {};
 }

@@ -17,13 +17,20 @@ constexpr uint64_t kMaxDeflateRatio = 1032;
 
 std::optional<DType> dtype_of(std::byte code) {
   switch (static_cast<int>(code)) {
-    case 0x08: return DType::kU8;
-    case 0x09: return DType::kS8;
-    case 0x0b: return DType::kS16;
-    case 0x0c: return DType::kS32;
-    case 0x0d: return DType::kF32;
-    case 0x0e: return DType::kF64;
-    default: return std::nullopt;
+    case 0x08:
+      return DType::kU8;
+    case 0x09:
+      return DType::kS8;
+    case 0x0b:
+      return DType::kS16;
+    case 0x0c:
+      return DType::kS32;
+    case 0x0d:
+      return DType::kF32;
+    case 0x0e:
+      return DType::kF64;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -78,7 +85,8 @@ Result<HostTensor> parse(std::span<const std::byte> file) {
   for (uint32_t d = 0; c.read_be(&d);) out.dims.push_back(d);
   uint64_t bytes = 0;
   if (!checked_tensor_bytes(out.dtype, out.dims, &bytes) || bytes > source.capacity())
-    return fail(Code::kCorrupt, "idx header says " + dims_text(out.dims) + " of " + dtype_name(out.dtype) + ", more than the file can hold");
+    return fail(Code::kCorrupt,
+                "idx header says " + dims_text(out.dims) + " of " + dtype_name(out.dtype) + ", more than the file can hold");
   out.bytes.resize(bytes);
   LATHE_CHECK_OK(source.read(out.bytes));
   LATHE_CHECK_OK(source.finish());

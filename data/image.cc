@@ -74,10 +74,12 @@ Result<Image> decode_image(std::span<const std::byte> file, int32_t channels, co
   Image image;
   image.channels = channels;
   std::string problem;
-  if (!stb_size(file, &image.height, &image.width, &problem)) return fail(Code::kCorrupt, where + ": not a readable picture: " + problem);
+  if (!stb_size(file, &image.height, &image.width, &problem))
+    return fail(Code::kCorrupt, where + ": not a readable picture: " + problem);
   if (image.height < 1 || image.width < 1 || int64_t{image.height} * image.width > kMaxPixels)
-    return fail(Code::kInvalidArgument, where + ": picture of " + std::to_string(image.width) + "x" + std::to_string(image.height) +
-                                            " pixels, the limit is " + std::to_string(kMaxPixels) + " in all");
+    return fail(Code::kInvalidArgument, where + ": picture of " + std::to_string(image.width) + "x" +
+                                            std::to_string(image.height) + " pixels, the limit is " + std::to_string(kMaxPixels) +
+                                            " in all");
   image.pixels.resize(static_cast<size_t>(image.height) * static_cast<size_t>(image.width) * static_cast<size_t>(channels));
   if (!stb_decode(file, image.height, image.width, channels, image.pixels, &problem))
     return fail(Code::kCorrupt, where + ": not a readable picture: " + problem);
@@ -114,7 +116,8 @@ bool has_image_extension(const std::string& path) {
   const size_t dot = path.rfind('.');
   if (dot == std::string::npos) return false;
   std::string extension = path.substr(dot);
-  std::transform(extension.begin(), extension.end(), extension.begin(), [](unsigned char ch) { return static_cast<char>(std::tolower(ch)); });
+  std::transform(extension.begin(), extension.end(), extension.begin(),
+                 [](unsigned char ch) { return static_cast<char>(std::tolower(ch)); });
   return extension == ".png" || extension == ".jpg" || extension == ".jpeg" || extension == ".bmp";
 }
 

@@ -1,4 +1,5 @@
-// PNG, JPEG and BMP pictures to bytes (stb_image). Part of the build only with the option `images`; else every call is kUnsupported.
+// PNG, JPEG and BMP pictures to bytes (stb_image). Part of the build only with the option `images`; else every call is
+// kUnsupported.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -16,8 +17,8 @@ struct Image {
   std::vector<uint8_t> pixels;
 };
 
-// `channels`: 3 (RGB) or 1 (luma); an alpha channel is dropped, 16-bit samples keep their high byte. Pictures over 64 million pixels are
-// refused before memory is taken. Errors name `where`.
+// `channels`: 3 (RGB) or 1 (luma); an alpha channel is dropped, 16-bit samples keep their high byte. Pictures over 64 million
+// pixels are refused before memory is taken. Errors name `where`.
 Result<Image> decode_image(std::span<const std::byte> file, int32_t channels, const std::string& where);
 
 // Bilinear, as data/preprocess.h defines it. Requires: height and width at least 1.

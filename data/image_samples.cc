@@ -19,7 +19,10 @@ constexpr uint64_t kMaxImageFileBytes = uint64_t{256} << 20;
 class ImageSamples : public Samples {
  public:
   ImageSamples(std::vector<std::string> files, const Preprocessing& p)
-      : files_(std::move(files)), channels_(p.color == ColorOrder::kGray ? 1 : 3), resize_height_(p.height), resize_width_(p.width) {}
+      : files_(std::move(files)),
+        channels_(p.color == ColorOrder::kGray ? 1 : 3),
+        resize_height_(p.height),
+        resize_width_(p.width) {}
 
   // Without resize all pictures are as large as the first; each is checked when it is decoded.
   Result<void> find_size() {
@@ -93,7 +96,8 @@ Result<void> add_root(const std::string& root, const std::vector<std::string>& c
                       std::vector<int32_t>* labels) {
   LATHE_TRY(const Listing top, list(root));
   if (!top.folders.empty() && !top.pictures.empty())
-    return fail(Code::kInvalidArgument, "folder '" + root + "' has picture '" + top.pictures[0] + "' beside class folder '" + top.folders[0] + "'");
+    return fail(Code::kInvalidArgument,
+                "folder '" + root + "' has picture '" + top.pictures[0] + "' beside class folder '" + top.folders[0] + "'");
   for (const std::string& name : top.pictures) files->push_back(root + "/" + name);
   for (const std::string& folder : top.folders) {
     LATHE_CHECK_OK(check_cancelled());
@@ -113,12 +117,14 @@ Result<std::vector<std::string>> class_folders(const std::string& path) {
   return std::move(top.folders);
 }
 
-Result<LoadedSamples> load_image_folders(const std::vector<std::string>& roots, const Preprocessing& p, const std::vector<std::string>& classes) {
+Result<LoadedSamples> load_image_folders(const std::vector<std::string>& roots, const Preprocessing& p,
+                                         const std::vector<std::string>& classes) {
   LoadedSamples out;
   std::vector<std::string> files;
   for (const std::string& root : roots) LATHE_CHECK_OK(add_root(root, classes, &files, &out.labels));
   if (!out.labels.empty() && out.labels.size() != files.size())
-    return fail(Code::kInvalidArgument, "folder '" + roots[0] + "' and those joined to it have pictures with and without class folders");
+    return fail(Code::kInvalidArgument,
+                "folder '" + roots[0] + "' and those joined to it have pictures with and without class folders");
   auto samples = std::make_shared<ImageSamples>(std::move(files), p);
   LATHE_CHECK_OK(samples->find_size());
   out.inputs.push_back(std::move(samples));

@@ -8,6 +8,7 @@
 namespace lathe {
 
 // root/class/picture.png, or root/picture.png without labels; sorted by name. `p` gives size and channels.
-Result<LoadedSamples> load_image_folders(const std::vector<std::string>& roots, const Preprocessing& p, const std::vector<std::string>& classes);
+Result<LoadedSamples> load_image_folders(const std::vector<std::string>& roots, const Preprocessing& p,
+                                         const std::vector<std::string>& classes);
 
 }  // namespace lathe

@@ -1,4 +1,5 @@
-// Deflate streams (gzip members, zip entries) read piece by piece, so that a header can be checked before memory is spent on what it promises.
+// Deflate streams (gzip members, zip entries) read piece by piece, so that a header can be checked before memory is spent on what
+// it promises.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -16,9 +16,12 @@ constexpr int64_t kMaxClasses = int64_t{1} << 20;
 
 bool is_text(const std::string& path) { return path.ends_with(".txt") || path.ends_with(".csv") || path.ends_with(".tsv"); }
 
-bool is_npy(std::span<const std::byte> bytes) { return bytes.size() >= 2 && bytes[0] == std::byte{0x93} && bytes[1] == std::byte{'N'}; }
+bool is_npy(std::span<const std::byte> bytes) {
+  return bytes.size() >= 2 && bytes[0] == std::byte{0x93} && bytes[1] == std::byte{'N'};
+}
 
-Result<std::vector<int32_t>> from_text(const std::string& text, const std::vector<std::string>& classes, const std::string& path) {
+Result<std::vector<int32_t>> from_text(const std::string& text, const std::vector<std::string>& classes,
+                                       const std::string& path) {
   std::vector<int32_t> out;
   size_t line = 0;
   for (size_t at = 0; at < text.size();) {
@@ -48,15 +51,16 @@ Result<int32_t> label_from_text(const std::string& text, const std::vector<std::
 
 Result<std::vector<int32_t>> labels_from(const HostTensor& tensor, const std::string& where) {
   const bool column = tensor.dims.size() == 2 && tensor.dims[1] == 1;
-  if (tensor.dims.size() != 1 && !column) return fail(Code::kCorrupt, where + ": labels must have one dimension, they have shape " + dims_text(tensor.dims));
+  if (tensor.dims.size() != 1 && !column)
+    return fail(Code::kCorrupt, where + ": labels must have one dimension, they have shape " + dims_text(tensor.dims));
   std::vector<int32_t> out;
   const uint64_t n = tensor.elems();
   out.reserve(n);
   for (uint64_t i = 0; i < n; ++i) {
     const double v = element_as_double(tensor.dtype, tensor.bytes.data(), i);
     if (!(v >= 0) || v >= static_cast<double>(kMaxClasses) || v != std::floor(v))
-      return fail(Code::kCorrupt, where + ": label " + std::to_string(v) + " of sample " + std::to_string(i) + " is no integer from 0 to " +
-                                      std::to_string(kMaxClasses - 1));
+      return fail(Code::kCorrupt, where + ": label " + std::to_string(v) + " of sample " + std::to_string(i) +
+                                      " is no integer from 0 to " + std::to_string(kMaxClasses - 1));
     out.push_back(static_cast<int32_t>(v));
   }
   return out;
@@ -75,7 +79,8 @@ Result<std::vector<int32_t>> read_labels(const std::string& path, DType raw_dtyp
   if (is_text(path)) return from_text({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, classes, path);
   const uint32_t width = dtype_bytes(raw_dtype);
   if (bytes.size() % width != 0)
-    return fail(Code::kCorrupt, path + ": " + std::to_string(bytes.size()) + " bytes are no whole number of " + dtype_name(raw_dtype) + " labels");
+    return fail(Code::kCorrupt, path + ": " + std::to_string(bytes.size()) + " bytes are no whole number of " +
+                                    dtype_name(raw_dtype) + " labels");
   return labels_from(HostTensor{raw_dtype, {static_cast<int64_t>(bytes.size() / width)}, bytes}, path);
 }
 

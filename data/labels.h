@@ -9,8 +9,8 @@
 
 namespace lathe {
 
-// npy by content; by extension idx (.gz -ubyte .idx) and text (.txt .csv .tsv: one integer or class name per line, no header); else raw
-// integers of `raw_dtype`.
+// npy by content; by extension idx (.gz -ubyte .idx) and text (.txt .csv .tsv: one integer or class name per line, no header);
+// else raw integers of `raw_dtype`.
 Result<std::vector<int32_t>> read_labels(const std::string& path, DType raw_dtype, const std::vector<std::string>& classes);
 // An integer tensor of rank 1 (or [n, 1]); `where` opens errors.
 Result<std::vector<int32_t>> labels_from(const HostTensor& tensor, const std::string& where);

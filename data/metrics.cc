@@ -59,7 +59,9 @@ void ClassificationScore::add(uint32_t label, uint32_t predicted) {
   if (predicted < classes_) ++confusion_[uint64_t{label} * classes_ + predicted];
 }
 
-double ClassificationScore::accuracy() const { return samples_ == 0 ? 0 : static_cast<double>(hits_) / static_cast<double>(samples_); }
+double ClassificationScore::accuracy() const {
+  return samples_ == 0 ? 0 : static_cast<double>(hits_) / static_cast<double>(samples_);
+}
 
 double ClassificationScore::macro_f1() const {
   double sum = 0;

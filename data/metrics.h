@@ -34,7 +34,7 @@ class ClassificationScore {
   uint32_t classes() const { return classes_; }
   uint64_t samples() const { return samples_; }
   uint64_t hits() const { return hits_; }
-  double accuracy() const;   // 0 without samples
+  double accuracy() const;  // 0 without samples
   Interval accuracy_interval() const { return wilson95(hits_, samples_); }
   // Mean of the F1 of each class that occurs as a label or a prediction: 2 tp / (2 tp + fp + fn).
   double macro_f1() const;
@@ -44,8 +44,8 @@ class ClassificationScore {
  private:
   uint32_t classes_;
   uint64_t samples_ = 0, hits_ = 0;
-  std::vector<uint64_t> confusion_;   // [label][predicted]
-  std::vector<uint64_t> labels_ = std::vector<uint64_t>(classes_);   // per label, predictions outside the classes included
+  std::vector<uint64_t> confusion_;                                 // [label][predicted]
+  std::vector<uint64_t> labels_ = std::vector<uint64_t>(classes_);  // per label, predictions outside the classes included
 };
 
 // One row of a table by group: "user=7".

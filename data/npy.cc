@@ -148,7 +148,9 @@ std::vector<std::byte> from_fortran(std::span<const std::byte> in, const std::ve
   return out;
 }
 
-tl::unexpected<Error> damaged(const std::string& where, const std::string& what) { return fail(Code::kCorrupt, where + ": " + what); }
+tl::unexpected<Error> damaged(const std::string& where, const std::string& what) {
+  return fail(Code::kCorrupt, where + ": " + what);
+}
 
 Result<Header> read_header(Cursor& c, const std::string& where) {
   std::string_view magic, text;
@@ -158,7 +160,8 @@ Result<Header> read_header(Cursor& c, const std::string& where) {
   if (!c.take_text(kMagic.size(), &magic) || magic != kMagic) return damaged(where, "not an npy file");
   if (!c.read_le(&major) || !c.read_le(&minor)) return damaged(where, "npy header is truncated");
   if (major < 1 || major > 3)
-    return fail(Code::kVersion, where + ": npy format " + std::to_string(major) + "." + std::to_string(minor) + ", known are 1 to 3");
+    return fail(Code::kVersion,
+                where + ": npy format " + std::to_string(major) + "." + std::to_string(minor) + ", known are 1 to 3");
   const bool sized = major == 1 ? c.read_le(&short_size) : c.read_le(&size);
   if (major == 1) size = short_size;
   if (!sized || !c.take_text(size, &text)) return damaged(where, "npy header is truncated");
@@ -174,10 +177,11 @@ Result<HostTensor> parse_npy(std::span<const std::byte> bytes, const std::string
   LATHE_TRY(const Header header, read_header(c, where));
   HostTensor out{header.dtype, header.dims, {}};
   uint64_t size = 0;
-  if (!checked_tensor_bytes(header.dtype, header.dims, &size)) return damaged(where, "shape " + dims_text(header.dims) + " is too large");
+  if (!checked_tensor_bytes(header.dtype, header.dims, &size))
+    return damaged(where, "shape " + dims_text(header.dims) + " is too large");
   if (size != c.remaining())
-    return damaged(where, "shape " + dims_text(header.dims) + " of " + dtype_name(header.dtype) + " needs " + std::to_string(size) +
-                              " bytes, the file has " + std::to_string(c.remaining()));
+    return damaged(where, "shape " + dims_text(header.dims) + " of " + dtype_name(header.dtype) + " needs " +
+                              std::to_string(size) + " bytes, the file has " + std::to_string(c.remaining()));
   std::span<const std::byte> data;
   if (!c.take(size, &data)) return damaged(where, "data is truncated");
   const size_t elem_bytes = dtype_bytes(header.dtype);
@@ -229,7 +233,8 @@ Result<std::vector<NamedTensor>> read_arrays(const std::string& path) {
 }
 
 Result<std::vector<std::byte>> npy_bytes(const HostTensor& tensor) {
-  const auto* code = std::find_if(std::begin(kTypeCodes), std::end(kTypeCodes), [&](const TypeCode& t) { return t.dtype == tensor.dtype; });
+  const auto* code =
+      std::find_if(std::begin(kTypeCodes), std::end(kTypeCodes), [&](const TypeCode& t) { return t.dtype == tensor.dtype; });
   if (code == std::end(kTypeCodes))
     return fail(Code::kUnsupported, std::string("npy has no dtype for ") + dtype_name(tensor.dtype));
   std::string shape;

@@ -1,4 +1,5 @@
-// NumPy's .npy and .npz files (format versions 1 to 3), little- and big-endian, C and Fortran order; written as version 1, little-endian, C order.
+// NumPy's .npy and .npz files (format versions 1 to 3), little- and big-endian, C and Fortran order; written as version 1,
+// little-endian, C order.
 //
 // dtypes: f2 f4 f8 i1 i2 i4 i8 u1 u2 bool. Others (u4, u8, complex, strings, objects) are refused by name.
 #pragma once
@@ -12,7 +13,8 @@
 
 namespace lathe {
 
-// `where` opens each error: the file, and for npz the array. The size follows from the header and is checked before memory is taken.
+// `where` opens each error: the file, and for npz the array. The size follows from the header and is checked before memory is
+// taken.
 Result<HostTensor> parse_npy(std::span<const std::byte> bytes, const std::string& where);
 Result<std::vector<NamedTensor>> parse_npz(std::span<const std::byte> bytes, const std::string& where);
 

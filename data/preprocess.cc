@@ -146,7 +146,8 @@ Result<void> check_preprocessing(std::string_view stored, const std::vector<Name
   const auto show = [&](const std::vector<std::string_view>& lines) {
     return line < lines.size() ? "'" + std::string(lines[line]) + "'" : std::string("nothing");
   };
-  return fail(Code::kInvalidArgument, "preprocessing differs: the model was made with " + show(a) + ", the data set gives " + show(b));
+  return fail(Code::kInvalidArgument,
+              "preprocessing differs: the model was made with " + show(a) + ", the data set gives " + show(b));
 }
 
 Result<void> Preprocessor::bind_axes(const RawSample& raw) {
@@ -158,7 +159,8 @@ Result<void> Preprocessor::bind_axes(const RawSample& raw) {
   if (raw.axes == RawAxes::kPlain) {
     if (layout != SampleLayout::kAsIs)
       return fail(Code::kInvalidArgument, std::string("layout ") + kSampleLayoutNames[static_cast<size_t>(layout)] +
-                                              " needs samples with axes (hw, chw or hwc), these of shape " + dims_text(raw.dims) + " have none");
+                                              " needs samples with axes (hw, chw or hwc), these of shape " + dims_text(raw.dims) +
+                                              " have none");
     pixels_ = elems_;
     return {};
   }
@@ -190,18 +192,20 @@ Result<Preprocessor> Preprocessor::make(const Preprocessing& p, const RawSample&
   out.elems_ = bytes / dtype_bytes(DType::kF64);
   LATHE_CHECK_OK(out.bind_axes(raw));
   if (!fits(p.mean, out.channels_) || !fits(p.std, out.channels_))
-    return fail(Code::kInvalidArgument, "preprocessing has " + std::to_string(p.mean.size()) + " means and " + std::to_string(p.std.size()) +
-                                            " stds, samples have " + std::to_string(out.channels_) + " channels");
-  if ((p.color == ColorOrder::kBgr && out.channels_ != 3) || (p.color == ColorOrder::kGray && out.channels_ != 1))
-    return fail(Code::kInvalidArgument, std::string("color ") + kColorOrderNames[static_cast<size_t>(p.color)] + " does not fit samples of " +
+    return fail(Code::kInvalidArgument, "preprocessing has " + std::to_string(p.mean.size()) + " means and " +
+                                            std::to_string(p.std.size()) + " stds, samples have " +
                                             std::to_string(out.channels_) + " channels");
+  if ((p.color == ColorOrder::kBgr && out.channels_ != 3) || (p.color == ColorOrder::kGray && out.channels_ != 1))
+    return fail(Code::kInvalidArgument, std::string("color ") + kColorOrderNames[static_cast<size_t>(p.color)] +
+                                            " does not fit samples of " + std::to_string(out.channels_) + " channels");
   out.reverse_ = p.color == ColorOrder::kBgr;
   for (const double s : p.std)
     if (s == 0) return fail(Code::kInvalidArgument, "preprocessing has a std of 0");
   if (!p.shape.empty()) {
     uint64_t shape_bytes = 0;
     if (!checked_tensor_bytes(DType::kF64, p.shape, &shape_bytes) || shape_bytes != bytes)
-      return fail(Code::kInvalidArgument, "shape " + dims_text(p.shape) + " has another number of elements than samples of shape " + dims_text(raw.dims));
+      return fail(Code::kInvalidArgument,
+                  "shape " + dims_text(p.shape) + " has another number of elements than samples of shape " + dims_text(raw.dims));
     out.dims_ = p.shape;
   }
   const bool same_order = out.channels_ == 1 || out.pixels_ == 1 || (out.raw_pixel_ == out.out_pixel_);
@@ -274,14 +278,23 @@ Result<void> Preprocessor::apply(const std::byte* raw, void* out) const {
     return {};
   }
   switch (dtype()) {
-    case DType::kF32: apply_to_f32(raw, static_cast<float*>(out)); return {};
-    case DType::kS8: return apply_to_int(raw, static_cast<int8_t*>(out));
-    case DType::kU8: return apply_to_int(raw, static_cast<uint8_t*>(out));
-    case DType::kS16: return apply_to_int(raw, static_cast<int16_t*>(out));
-    case DType::kU16: return apply_to_int(raw, static_cast<uint16_t*>(out));
-    case DType::kS32: return apply_to_int(raw, static_cast<int32_t*>(out));
-    case DType::kS64: return apply_to_int(raw, static_cast<int64_t*>(out));
-    default: break;
+    case DType::kF32:
+      apply_to_f32(raw, static_cast<float*>(out));
+      return {};
+    case DType::kS8:
+      return apply_to_int(raw, static_cast<int8_t*>(out));
+    case DType::kU8:
+      return apply_to_int(raw, static_cast<uint8_t*>(out));
+    case DType::kS16:
+      return apply_to_int(raw, static_cast<int16_t*>(out));
+    case DType::kU16:
+      return apply_to_int(raw, static_cast<uint16_t*>(out));
+    case DType::kS32:
+      return apply_to_int(raw, static_cast<int32_t*>(out));
+    case DType::kS64:
+      return apply_to_int(raw, static_cast<int64_t*>(out));
+    default:
+      break;
   }
   return fail(Code::kUnsupported, std::string("preprocessing to dtype ") + dtype_name(dtype()) + " is not supported");
 }

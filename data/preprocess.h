@@ -2,8 +2,9 @@
 //
 //   value = ((raw - zero_point) * scale - mean[c]) / std[c]
 //
-// computed in double and rounded once to the input's dtype (to an integer: half to even; out of range is an error). The text form is stored in
-// the model; using a model with data of another form is an error. A Preprocessor is immutable and shared between threads.
+// computed in double and rounded once to the input's dtype (to an integer: half to even; out of range is an error). The text form
+// is stored in the model; using a model with data of another form is an error. A Preprocessor is immutable and shared between
+// threads.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -29,14 +30,14 @@ inline constexpr std::array<const char*, 3> kColorOrderNames = {"rgb", "bgr", "g
 struct Preprocessing {
   double scale = 1;
   double zero_point = 0;
-  std::vector<double> mean, std;   // none, one for all, or one per channel in the network's order; std is never 0
+  std::vector<double> mean, std;  // none, one for all, or one per channel in the network's order; std is never 0
   SampleLayout layout = SampleLayout::kAsIs;
   ColorOrder color = ColorOrder::kRgb;
-  DType dtype = DType::kF32;       // of the network's input
-  // Images only; 0: as they are. Bilinear between the four nearest pixels, pixel centres at half-integers, no antialiasing, edges repeated,
-  // the whole picture (aspect ratio is not kept), rounded to bytes: what OpenCV calls INTER_LINEAR.
+  DType dtype = DType::kF32;  // of the network's input
+  // Images only; 0: as they are. Bilinear between the four nearest pixels, pixel centres at half-integers, no antialiasing, edges
+  // repeated, the whole picture (aspect ratio is not kept), rounded to bytes: what OpenCV calls INTER_LINEAR.
   int32_t height = 0, width = 0;
-  std::vector<int64_t> shape;      // per sample, without batch; empty: what the layout gives
+  std::vector<int64_t> shape;  // per sample, without batch; empty: what the layout gives
 
   bool operator==(const Preprocessing&) const = default;
 };
@@ -57,7 +58,8 @@ Hash128 preprocessing_hash(const std::vector<NamedPreprocessing>& inputs);
 // Keys of a graph's metadata under which tools store the two.
 inline constexpr const char* kPreprocessingKey = "preprocessing";
 inline constexpr const char* kPreprocessingHashKey = "preprocessing_hash";
-// Fails with the first difference if the model's stored text is not that of the data. `stored` empty: the model says nothing, which is accepted.
+// Fails with the first difference if the model's stored text is not that of the data. `stored` empty: the model says nothing,
+// which is accepted.
 Result<void> check_preprocessing(std::string_view stored, const std::vector<NamedPreprocessing>& data);
 
 // Axes of a stored sample. kPlain has no channels.
@@ -100,9 +102,9 @@ class Preprocessor {
   // Strides in elements of channel and pixel, in the stored and the network's order.
   uint64_t channels_ = 1, pixels_ = 1;
   uint64_t raw_channel_ = 0, raw_pixel_ = 1, out_channel_ = 0, out_pixel_ = 1;
-  bool reverse_ = false;        // RGB is stored, the network wants BGR
-  bool copy_ = false;           // the bytes are passed on unchanged
-  std::vector<float> table_;    // float of each of 256 bytes, per channel; for 8-bit samples
+  bool reverse_ = false;      // RGB is stored, the network wants BGR
+  bool copy_ = false;         // the bytes are passed on unchanged
+  std::vector<float> table_;  // float of each of 256 bytes, per channel; for 8-bit samples
 };
 
 }  // namespace lathe

@@ -26,7 +26,8 @@ class ArraySamples : public Samples {
   }
 
   // Requires: samples i < count lie inside `bytes` at offset + i * stride.
-  void add(std::string file, std::shared_ptr<const std::vector<std::byte>> bytes, uint64_t offset, uint64_t stride, uint64_t count) {
+  void add(std::string file, std::shared_ptr<const std::vector<std::byte>> bytes, uint64_t offset, uint64_t stride,
+           uint64_t count) {
     parts_.push_back({std::move(file), std::move(bytes), offset, stride, count_});
     count_ += count;
   }
@@ -63,7 +64,9 @@ using Bytes = std::shared_ptr<const std::vector<std::byte>>;
 
 Bytes share(std::vector<std::byte> bytes) { return std::make_shared<const std::vector<std::byte>>(std::move(bytes)); }
 
-tl::unexpected<Error> bad_file(const std::string& path, const std::string& what) { return fail(Code::kCorrupt, path + ": " + what); }
+tl::unexpected<Error> bad_file(const std::string& path, const std::string& what) {
+  return fail(Code::kCorrupt, path + ": " + what);
+}
 
 // Adds a tensor [count, sample dims...] to the samples of one input, whose form the first file decides.
 Result<void> add_tensor(HostTensor tensor, RawAxes axes, const std::string& path, std::shared_ptr<ArraySamples>* samples) {
@@ -73,12 +76,13 @@ Result<void> add_tensor(HostTensor tensor, RawAxes axes, const std::string& path
   if (form.dims.empty()) form.dims.push_back(1);
   uint64_t sample_bytes = 0;
   // With 0 samples the tensor's own check says nothing about the other dims.
-  if (!checked_tensor_bytes(form.dtype, form.dims, &sample_bytes)) return bad_file(path, "shape " + dims_text(tensor.dims) + " is too large");
+  if (!checked_tensor_bytes(form.dtype, form.dims, &sample_bytes))
+    return bad_file(path, "shape " + dims_text(tensor.dims) + " is too large");
   if (*samples == nullptr) *samples = std::make_shared<ArraySamples>(form);
   const RawSample& first = (*samples)->form();
   if (first.dims != form.dims || first.dtype != form.dtype)
-    return bad_file(path, "samples of " + dims_text(form.dims) + " " + dtype_name(form.dtype) + ", the file before it has " + dims_text(first.dims) + " " +
-                              dtype_name(first.dtype));
+    return bad_file(path, "samples of " + dims_text(form.dims) + " " + dtype_name(form.dtype) + ", the file before it has " +
+                              dims_text(first.dims) + " " + dtype_name(first.dtype));
   (*samples)->add(path, share(std::move(tensor.bytes)), 0, sample_bytes, count);
   return {};
 }
@@ -92,7 +96,8 @@ Result<LoadedSamples> load_cifar(const DatasetDescription& d, const SplitDescrip
   for (const std::string& path : split.paths[0]) {
     LATHE_TRY(auto content, read_file(path));
     if (content.size() % stride != 0)
-      return bad_file(path, std::to_string(content.size()) + " bytes are no whole number of records of " + std::to_string(stride));
+      return bad_file(path,
+                      std::to_string(content.size()) + " bytes are no whole number of records of " + std::to_string(stride));
     const uint64_t count = content.size() / stride;
     for (uint64_t i = 0; i < count; ++i) out.labels.push_back(static_cast<int32_t>(content[i * stride + label_bytes - 1]));
     samples->add(path, share(std::move(content)), label_bytes, stride, count);
@@ -124,8 +129,9 @@ Result<LoadedSamples> load_raw(const DatasetDescription& d, const SplitDescripti
     for (const std::string& path : split.paths[i]) {
       LATHE_TRY(auto content, read_file(path));
       if (content.size() % sample_bytes != 0)
-        return bad_file(path, std::to_string(content.size()) + " bytes are no whole number of samples of " + std::to_string(sample_bytes) + " (" +
-                                  dims_text(input.dims) + " " + dtype_name(input.dtype) + ")");
+        return bad_file(path, std::to_string(content.size()) + " bytes are no whole number of samples of " +
+                                  std::to_string(sample_bytes) + " (" + dims_text(input.dims) + " " + dtype_name(input.dtype) +
+                                  ")");
       const uint64_t count = content.size() / sample_bytes;
       samples->add(path, share(std::move(content)), 0, sample_bytes, count);
     }
@@ -135,7 +141,8 @@ Result<LoadedSamples> load_raw(const DatasetDescription& d, const SplitDescripti
 }
 
 // The array that `key` names; without a key, the only one besides the labels.
-Result<NamedTensor*> find_array(std::vector<NamedTensor>& arrays, const std::string& key, const std::string& label_key, const std::string& path) {
+Result<NamedTensor*> find_array(std::vector<NamedTensor>& arrays, const std::string& key, const std::string& label_key,
+                                const std::string& path) {
   NamedTensor* found = nullptr;
   std::string names;
   for (NamedTensor& a : arrays) {
@@ -171,7 +178,8 @@ Result<LoadedSamples> load_npz(const DatasetDescription& d, const SplitDescripti
 }
 
 // The table's columns that make one input.
-Result<std::vector<size_t>> csv_columns(const CsvTable& table, const InputDescription& input, const std::string& label_column, const std::string& path) {
+Result<std::vector<size_t>> csv_columns(const CsvTable& table, const InputDescription& input, const std::string& label_column,
+                                        const std::string& path) {
   std::vector<size_t> out;
   if (input.columns.empty())
     for (size_t c = 0; c < table.columns.size(); ++c)
@@ -200,7 +208,8 @@ Result<HostTensor> csv_tensor(const CsvTable& table, const std::vector<size_t>& 
   return tensor;
 }
 
-Result<LoadedSamples> load_csv(const DatasetDescription& d, const SplitDescription& split, const std::vector<std::string>& classes) {
+Result<LoadedSamples> load_csv(const DatasetDescription& d, const SplitDescription& split,
+                               const std::vector<std::string>& classes) {
   LoadedSamples out;
   std::vector<std::shared_ptr<ArraySamples>> samples(d.inputs.size());
   for (size_t f = 0; f < split.paths[0].size(); ++f) {
@@ -216,7 +225,8 @@ Result<LoadedSamples> load_csv(const DatasetDescription& d, const SplitDescripti
     if (!column) return bad_file(path, "no column '" + d.label_column + "'");
     for (size_t row = 0; row < table.rows.size(); ++row) {
       auto label = label_from_text(table.rows[row][*column], classes);
-      if (!label) return tl::unexpected<Error>(with_context(std::move(label.error()), path + ":" + std::to_string(table.lines[row])));
+      if (!label)
+        return tl::unexpected<Error>(with_context(std::move(label.error()), path + ":" + std::to_string(table.lines[row])));
       out.labels.push_back(*label);
     }
   }
@@ -224,21 +234,29 @@ Result<LoadedSamples> load_csv(const DatasetDescription& d, const SplitDescripti
   return out;
 }
 
-Result<LoadedSamples> load_inputs(const DatasetDescription& d, const SplitDescription& split, const std::vector<std::string>& classes) {
+Result<LoadedSamples> load_inputs(const DatasetDescription& d, const SplitDescription& split,
+                                  const std::vector<std::string>& classes) {
   switch (d.format) {
-    case DataFormat::kImageFolder: return load_image_folders(split.paths[0], d.inputs[0].preprocessing, classes);
-    case DataFormat::kCifarBin: return load_cifar(d, split);
-    case DataFormat::kIdx: return load_idx(split);
-    case DataFormat::kNpz: return load_npz(d, split);
-    case DataFormat::kRaw: return load_raw(d, split);
-    case DataFormat::kCsv: return load_csv(d, split, classes);
+    case DataFormat::kImageFolder:
+      return load_image_folders(split.paths[0], d.inputs[0].preprocessing, classes);
+    case DataFormat::kCifarBin:
+      return load_cifar(d, split);
+    case DataFormat::kIdx:
+      return load_idx(split);
+    case DataFormat::kNpz:
+      return load_npz(d, split);
+    case DataFormat::kRaw:
+      return load_raw(d, split);
+    case DataFormat::kCsv:
+      return load_csv(d, split, classes);
   }
   return fail(Code::kUnsupported, "unknown format");
 }
 
 }  // namespace
 
-Result<LoadedSamples> load_samples(const DatasetDescription& d, const SplitDescription& split, const std::vector<std::string>& classes) {
+Result<LoadedSamples> load_samples(const DatasetDescription& d, const SplitDescription& split,
+                                   const std::vector<std::string>& classes) {
   LATHE_CHECK_OK(check_cancelled());
   LATHE_TRY(LoadedSamples out, load_inputs(d, split, classes));
   for (const std::string& path : split.label_paths) {
@@ -247,14 +265,16 @@ Result<LoadedSamples> load_samples(const DatasetDescription& d, const SplitDescr
   }
   const uint64_t count = out.inputs[0]->count();
   if (count == 0) return bad_file(split.paths[0][0], "no samples");
-  if (count > kMaxSamples) return bad_file(split.paths[0][0], std::to_string(count) + " samples, the limit is " + std::to_string(kMaxSamples));
+  if (count > kMaxSamples)
+    return bad_file(split.paths[0][0], std::to_string(count) + " samples, the limit is " + std::to_string(kMaxSamples));
   for (size_t i = 1; i < out.inputs.size(); ++i)
     if (out.inputs[i]->count() != count)
-      return bad_file(split.paths[i][0], "input '" + d.inputs[i].name + "' has " + std::to_string(out.inputs[i]->count()) + " samples, '" +
-                                             d.inputs[0].name + "' has " + std::to_string(count));
+      return bad_file(split.paths[i][0], "input '" + d.inputs[i].name + "' has " + std::to_string(out.inputs[i]->count()) +
+                                             " samples, '" + d.inputs[0].name + "' has " + std::to_string(count));
   if (!out.labels.empty() && out.labels.size() != count)
-    return bad_file(split.label_paths.empty() ? split.paths[0][0] : split.label_paths[0],
-                    std::to_string(out.labels.size()) + " labels for " + std::to_string(count) + " samples of '" + split.paths[0][0] + "'");
+    return bad_file(
+        split.label_paths.empty() ? split.paths[0][0] : split.label_paths[0],
+        std::to_string(out.labels.size()) + " labels for " + std::to_string(count) + " samples of '" + split.paths[0][0] + "'");
   return out;
 }
 

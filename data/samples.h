@@ -31,12 +31,13 @@ class Samples {
 
 // All samples that the files of a split hold, before range or fraction picks some.
 struct LoadedSamples {
-  std::vector<std::shared_ptr<const Samples>> inputs;   // as many samples in each
-  std::vector<int32_t> labels;                          // empty, or one per sample
+  std::vector<std::shared_ptr<const Samples>> inputs;  // as many samples in each
+  std::vector<int32_t> labels;                         // empty, or one per sample
 };
 
 // Reads the files of one split. `classes`: names that labels may use. Errors name the file.
-Result<LoadedSamples> load_samples(const DatasetDescription& d, const SplitDescription& split, const std::vector<std::string>& classes);
+Result<LoadedSamples> load_samples(const DatasetDescription& d, const SplitDescription& split,
+                                   const std::vector<std::string>& classes);
 
 // Names of the class folders below an image folder, sorted; empty if it holds pictures only.
 Result<std::vector<std::string>> class_folders(const std::string& path);

@@ -41,12 +41,15 @@ std::string reason() {
 
 bool stb_size(std::span<const std::byte> file, int32_t* height, int32_t* width, std::string* problem) {
   int channels = 0;
-  if (file.size() <= INT_MAX && stbi_info_from_memory(bytes_of(file), static_cast<int>(file.size()), width, height, &channels) == 1) return true;
+  if (file.size() <= INT_MAX &&
+      stbi_info_from_memory(bytes_of(file), static_cast<int>(file.size()), width, height, &channels) == 1)
+    return true;
   *problem = file.size() > INT_MAX ? "file too large" : reason();
   return false;
 }
 
-bool stb_decode(std::span<const std::byte> file, int32_t height, int32_t width, int32_t channels, std::span<uint8_t> out, std::string* problem) {
+bool stb_decode(std::span<const std::byte> file, int32_t height, int32_t width, int32_t channels, std::span<uint8_t> out,
+                std::string* problem) {
   int w = 0, h = 0, stored = 0;
   const std::unique_ptr<stbi_uc, decltype(&std::free)> pixels(
       stbi_load_from_memory(bytes_of(file), static_cast<int>(file.size()), &w, &h, &stored, channels), &std::free);

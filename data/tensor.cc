@@ -80,17 +80,28 @@ bool is_float(DType dtype) {
 
 double element_as_double(DType dtype, const std::byte* data, uint64_t i) {
   switch (dtype) {
-    case DType::kF32: return load<float>(data, i);
-    case DType::kF64: return load<double>(data, i);
-    case DType::kF16: return half_to_double(load<uint16_t>(data, i));
-    case DType::kBF16: return bfloat_to_double(load<uint16_t>(data, i));
-    case DType::kS8: return load<int8_t>(data, i);
-    case DType::kU8: return load<uint8_t>(data, i);
-    case DType::kBool: return load<uint8_t>(data, i) != 0 ? 1 : 0;
-    case DType::kS16: return load<int16_t>(data, i);
-    case DType::kU16: return load<uint16_t>(data, i);
-    case DType::kS32: return load<int32_t>(data, i);
-    case DType::kS64: return static_cast<double>(load<int64_t>(data, i));
+    case DType::kF32:
+      return load<float>(data, i);
+    case DType::kF64:
+      return load<double>(data, i);
+    case DType::kF16:
+      return half_to_double(load<uint16_t>(data, i));
+    case DType::kBF16:
+      return bfloat_to_double(load<uint16_t>(data, i));
+    case DType::kS8:
+      return load<int8_t>(data, i);
+    case DType::kU8:
+      return load<uint8_t>(data, i);
+    case DType::kBool:
+      return load<uint8_t>(data, i) != 0 ? 1 : 0;
+    case DType::kS16:
+      return load<int16_t>(data, i);
+    case DType::kU16:
+      return load<uint16_t>(data, i);
+    case DType::kS32:
+      return load<int32_t>(data, i);
+    case DType::kS64:
+      return static_cast<double>(load<int64_t>(data, i));
   }
   return 0;
 }

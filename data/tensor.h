@@ -13,8 +13,8 @@ namespace lathe {
 
 struct HostTensor {
   DType dtype = DType::kF32;
-  std::vector<int64_t> dims;      // empty: one element
-  std::vector<std::byte> bytes;   // elems() * dtype_bytes(dtype)
+  std::vector<int64_t> dims;     // empty: one element
+  std::vector<std::byte> bytes;  // elems() * dtype_bytes(dtype)
 
   uint64_t elems() const;
   // Requires: T is as large as the dtype says.

@@ -14,7 +14,7 @@ constexpr uint32_t kLocalMagic = 0x04034b50, kCentralMagic = 0x02014b50, kEndMag
 constexpr uint32_t kEnd64Magic = 0x06064b50, kLocator64Magic = 0x07064b50;
 constexpr size_t kEndBytes = 22, kLocator64Bytes = 20;
 constexpr uint16_t kStored = 0, kDeflated = 8, kEncrypted = 1, kZip64Extra = 1;
-constexpr uint32_t kIn64 = 0xffffffff;  // "the value is in the zip64 field"
+constexpr uint32_t kIn64 = 0xffffffff;             // "the value is in the zip64 field"
 constexpr uint16_t kMadeBy = 20, kDosDate = 0x21;  // version 2.0; 1980-01-01, so that equal contents give equal files
 
 tl::unexpected<Error> damaged(const std::string& what) { return fail(Code::kCorrupt, "zip archive: " + what); }
@@ -42,8 +42,8 @@ Result<Directory> find_directory(std::span<const std::byte> archive) {
     Cursor c(archive.subspan(at));
     uint32_t magic = 0, size = 0, offset = 0;
     uint16_t disk = 0, first_disk = 0, here = 0, entries = 0, comment = 0;
-    const bool whole = c.read_le(&magic) && c.read_le(&disk) && c.read_le(&first_disk) && c.read_le(&here) && c.read_le(&entries) &&
-                       c.read_le(&size) && c.read_le(&offset) && c.read_le(&comment);
+    const bool whole = c.read_le(&magic) && c.read_le(&disk) && c.read_le(&first_disk) && c.read_le(&here) &&
+                       c.read_le(&entries) && c.read_le(&size) && c.read_le(&offset) && c.read_le(&comment);
     if (whole && magic == kEndMagic && comment == c.remaining()) {
       Directory d{offset, size, entries};
       const bool needs64 = entries == 0xffff || size == kIn64 || offset == kIn64;
@@ -97,14 +97,16 @@ Result<ZipEntry> read_header(std::span<const std::byte> archive, Cursor& c) {
   entry.deflated = method == kDeflated;
   if ((flags & kEncrypted) != 0) return fail(Code::kUnsupported, "zip entry '" + entry.name + "' is encrypted");
   if (method != kStored && method != kDeflated)
-    return fail(Code::kUnsupported, "zip entry '" + entry.name + "' uses compression method " + std::to_string(method) + ", known are 0 and 8");
+    return fail(Code::kUnsupported,
+                "zip entry '" + entry.name + "' uses compression method " + std::to_string(method) + ", known are 0 and 8");
   uint64_t stored = stored32, offset = offset32;
   entry.size = size32;
   if ((stored32 == kIn64 || size32 == kIn64 || offset32 == kIn64) && !read_sizes64(extra, &entry.size, &stored, &offset))
     return damaged("entry '" + entry.name + "' has no zip64 sizes");
   if (!locate(archive, offset, stored, &entry.stored)) return damaged("entry '" + entry.name + "' lies outside the file");
   if (!entry.deflated && entry.size != stored)
-    return damaged("entry '" + entry.name + "' is stored in " + std::to_string(stored) + " bytes, its size is " + std::to_string(entry.size));
+    return damaged("entry '" + entry.name + "' is stored in " + std::to_string(stored) + " bytes, its size is " +
+                   std::to_string(entry.size));
   return entry;
 }
 
@@ -113,7 +115,9 @@ void put(std::vector<std::byte>& out, T v) {
   for (size_t i = 0; i < sizeof(T); ++i) out.push_back(static_cast<std::byte>(v >> 8 * i & 255));
 }
 
-void put_bytes(std::vector<std::byte>& out, std::span<const std::byte> bytes) { out.insert(out.end(), bytes.begin(), bytes.end()); }
+void put_bytes(std::vector<std::byte>& out, std::span<const std::byte> bytes) {
+  out.insert(out.end(), bytes.begin(), bytes.end());
+}
 
 // The fields that local header and directory share: version needed to name length.
 void put_shared(std::vector<std::byte>& out, uint32_t crc, uint32_t size, uint16_t name_bytes) {
@@ -156,7 +160,8 @@ Result<std::vector<std::byte>> read_entry(const ZipEntry& entry) {
     out.assign(entry.stored.begin(), entry.stored.end());
   }
   if (out.size() != entry.size)
-    return damaged("entry '" + entry.name + "' has " + std::to_string(out.size()) + " bytes, the directory says " + std::to_string(entry.size));
+    return damaged("entry '" + entry.name + "' has " + std::to_string(out.size()) + " bytes, the directory says " +
+                   std::to_string(entry.size));
   if (crc32_of(out) != entry.crc) return damaged("entry '" + entry.name + "' fails its checksum");
   return out;
 }
@@ -164,7 +169,8 @@ Result<std::vector<std::byte>> read_entry(const ZipEntry& entry) {
 Result<void> ZipWriter::add(const std::string& name, std::span<const std::byte> bytes) {
   const uint64_t after = archive_.size() + directory_.size() + bytes.size() + 2 * name.size() + 256;
   if (after >= kIn64 || entries_ == 0xfffe || name.size() > 0xffff)
-    return fail(Code::kUnsupported, "zip archive: over 4 GiB, 65,534 entries or 65,535 bytes of name at '" + name.substr(0, 80) + "'");
+    return fail(Code::kUnsupported,
+                "zip archive: over 4 GiB, 65,534 entries or 65,535 bytes of name at '" + name.substr(0, 80) + "'");
   const auto offset = static_cast<uint32_t>(archive_.size());
   const uint32_t crc = crc32_of(bytes);
   const auto size = static_cast<uint32_t>(bytes.size());

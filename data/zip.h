@@ -1,4 +1,5 @@
-// Zip archives as numpy writes them: stored and deflated entries, with zip64 sizes read but not written. No encryption, no split archives.
+// Zip archives as numpy writes them: stored and deflated entries, with zip64 sizes read but not written. No encryption, no split
+// archives.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -12,13 +13,14 @@ namespace lathe {
 
 struct ZipEntry {
   std::string name;
-  std::span<const std::byte> stored;   // as the archive holds them
-  uint64_t size = 0;                   // uncompressed, as the directory claims
+  std::span<const std::byte> stored;  // as the archive holds them
+  uint64_t size = 0;                  // uncompressed, as the directory claims
   uint32_t crc = 0;
   bool deflated = false;
 };
 
-// The directory of an archive whose bytes outlive the entries. Every offset is checked against the archive, names against repetition.
+// The directory of an archive whose bytes outlive the entries. Every offset is checked against the archive, names against
+// repetition.
 Result<std::vector<ZipEntry>> parse_zip(std::span<const std::byte> archive);
 
 // An entry's bytes, with size and checksum checked.

@@ -107,7 +107,8 @@ TEST_CASE("a link stays a link and its file gets the bytes and keeps its mode") 
   REQUIRE(write_file_atomic(folder.file("link"), "new"));
   CHECK(std::filesystem::is_symlink(folder.file("link")));
   CHECK(read_text_file(folder.file("real")).value() == "new");
-  CHECK((std::filesystem::status(folder.file("real")).permissions() & std::filesystem::perms::all) == std::filesystem::perms(0640));
+  CHECK((std::filesystem::status(folder.file("real")).permissions() & std::filesystem::perms::all) ==
+        std::filesystem::perms(0640));
 }
 
 TEST_CASE("a cancelled write is kCancelled and leaves no file") {

@@ -7,7 +7,7 @@
 namespace lathe {
 namespace {
 
-constexpr std::array<std::byte, 8> kBytes = {std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4},
+constexpr std::array<std::byte, 8> kBytes = {std::byte{1},    std::byte{2},    std::byte{3},   std::byte{4},
                                              std::byte{0xff}, std::byte{0xfe}, std::byte{'a'}, std::byte{'b'}};
 
 TEST_CASE("a cursor reads both byte orders and signs") {

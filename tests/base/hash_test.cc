@@ -21,7 +21,9 @@ TEST_CASE("hexadecimal text goes both ways and refuses anything else") {
 TEST_CASE("pieces hash as the whole does") {
   const std::string text(1000, 'x');
   Hasher pieces;
-  pieces.update(std::string_view(text).substr(0, 1)).update(std::string_view(text).substr(1, 700)).update(std::string_view(text).substr(701));
+  pieces.update(std::string_view(text).substr(0, 1))
+      .update(std::string_view(text).substr(1, 700))
+      .update(std::string_view(text).substr(701));
   CHECK(pieces.finish() == hash128(text));
   CHECK(hash128(text) != hash128(text + "x"));
 }

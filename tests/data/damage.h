@@ -31,7 +31,8 @@ inline bool contains(const std::string& text, std::string_view part) { return te
 
 // Without the syncing of write_file_atomic(), which thousands of variants need not wait for.
 inline void overwrite(const std::string& path, const Bytes& bytes) {
-  std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
 }
 
 // Calls use(bytes) with every proper prefix. Each lies in a block of its own size, so that sanitizers see a read past it.

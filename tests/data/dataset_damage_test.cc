@@ -47,9 +47,11 @@ void damage(const TempFolder& folder, const std::string& file, uint32_t seed, in
 TEST_CASE("a damaged description is an error with its path or still a data set") {
   const TempFolder folder;
   REQUIRE(write_file_atomic(folder.file("a.bin"), std::string("0123456789abcdef")));
-  REQUIRE(write_file_atomic(folder.file("set.toml"),
-                            "format = 'raw'\ndtype = 's8'\nshape = [2, 2]\naxes = 'hw'\nclasses = ['a', 'b']\n[preprocess]\nscale = '1/255'\nmean = [0.5]\n"
-                            "layout = 'nchw'\n[split.train]\npaths = 'a.bin'\nrange = [0, 2]\n[split.test]\npaths = ['a.bin']\nfraction = [0.5, 1]\n"));
+  REQUIRE(write_file_atomic(
+      folder.file("set.toml"),
+      "format = 'raw'\ndtype = 's8'\nshape = [2, 2]\naxes = 'hw'\nclasses = ['a', 'b']\n[preprocess]\nscale = '1/255'\nmean = "
+      "[0.5]\n"
+      "layout = 'nchw'\n[split.train]\npaths = 'a.bin'\nrange = [0, 2]\n[split.test]\npaths = ['a.bin']\nfraction = [0.5, 1]\n"));
   // The two splits share samples, so the whole file is refused as well; what counts is that every variant ends.
   const Bytes whole = read_file(folder.file("set.toml")).value();
   const auto use = [&](const Bytes& bad) {
@@ -68,7 +70,8 @@ TEST_CASE("damaged npz, csv and label files end in an error or in data") {
   REQUIRE(write_npz(folder.file("x.npz"), {{"x", x}}));
   REQUIRE(write_npy(folder.file("y.npy"), HostTensor{DType::kS64, {3}, test::bytes_of_values(std::vector<int64_t>{0, 1, 2})}));
   REQUIRE(write_file_atomic(folder.file("g.csv"), "user,hour\n1,2\n3,4\n5,6\n"));
-  REQUIRE(write_file_atomic(folder.file("set.toml"), "format = 'npz'\n[split.test]\npaths = 'x.npz'\nlabels = 'y.npy'\ngroups = 'g.csv'\n"));
+  REQUIRE(write_file_atomic(folder.file("set.toml"),
+                            "format = 'npz'\n[split.test]\npaths = 'x.npz'\nlabels = 'y.npy'\ngroups = 'g.csv'\n"));
   damage(folder, "x.npz", 20240721, 300);
   damage(folder, "y.npy", 20240722, 300);
   damage(folder, "g.csv", 20240723, 300);
@@ -80,7 +83,8 @@ TEST_CASE("damaged pictures end in an error or in data") {
     const Bytes picture = read_file(std::string(LATHE_SOURCE_ROOT "/tests/data/golden/") + name).value();
     REQUIRE(write_file_atomic(folder.file(name), picture));
   }
-  REQUIRE(write_file_atomic(folder.file("set.toml"), "format = 'image-folder'\n[preprocess]\nresize = [4, 4]\n[split.test]\npaths = '.'\n"));
+  REQUIRE(write_file_atomic(folder.file("set.toml"),
+                            "format = 'image-folder'\n[preprocess]\nresize = [4, 4]\n[split.test]\npaths = '.'\n"));
   damage(folder, "gradient.png", 20240724, 100);
   damage(folder, "gradient.bmp", 20240725, 100);
   damage(folder, "gradient.jpg", 20240726, 100);

@@ -73,8 +73,8 @@ TEST_CASE("an archive's arrays are listed and its labels found") {
   const TempFolder folder;
   std::vector<float> x(40);
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
-  REQUIRE(write_npz(folder.file("a.npz"), {{"x", {DType::kF32, {20, 2}, test::bytes_of_values(x)}},
-                                           {"labels", {DType::kU8, {20}, Bytes(20)}}}));
+  REQUIRE(write_npz(folder.file("a.npz"),
+                    {{"x", {DType::kF32, {20, 2}, test::bytes_of_values(x)}}, {"labels", {DType::kU8, {20}, Bytes(20)}}}));
   std::string text;
   const Dataset set = guess(folder, folder.file("a.npz"), &text);
   CHECK(contains(text, "# array 'x': 20x2 f32"));
@@ -97,7 +97,8 @@ TEST_CASE("a CSV's label column is found by its name") {
 TEST_CASE("folders of pictures become splits by their names") {
   const TempFolder folder;
   const std::string golden = LATHE_SOURCE_ROOT "/tests/data/golden/gradient.";
-  for (const auto& [name, kind] : {std::pair("d/train/cat/1.png", "png"), {"d/val/cat/2.jpg", "jpg"}, {"d/test/cat/3.bmp", "bmp"}}) {
+  for (const auto& [name, kind] :
+       {std::pair("d/train/cat/1.png", "png"), {"d/val/cat/2.jpg", "jpg"}, {"d/test/cat/3.bmp", "bmp"}}) {
     std::filesystem::create_directories(std::filesystem::path(folder.file(name)).parent_path());
     std::filesystem::copy_file(golden + kind, folder.file(name));
   }

@@ -35,7 +35,9 @@ Bytes distinct(int n, int first = 0) {
   return out;
 }
 
-void put(const TempFolder& folder, const std::string& name, const Bytes& bytes) { REQUIRE(write_file_atomic(folder.file(name), bytes)); }
+void put(const TempFolder& folder, const std::string& name, const Bytes& bytes) {
+  REQUIRE(write_file_atomic(folder.file(name), bytes));
+}
 
 Result<Dataset> load(const TempFolder& folder, const std::string& toml) {
   REQUIRE(write_file_atomic(folder.file("set.toml"), toml));
@@ -151,7 +153,8 @@ paths = 'x.npz'
 TEST_CASE("a CSV gives its columns in the order asked for and labels by name") {
   const TempFolder folder;
   put(folder, "a.csv", test::bytes_of("b,label,a\n1,cat,2\n3,dog,4\n"));
-  const std::string head = "format = 'csv'\nlabel_column = 'label'\nclasses = ['dog', 'cat']\n", split = "[split.test]\npaths = 'a.csv'\n";
+  const std::string head = "format = 'csv'\nlabel_column = 'label'\nclasses = ['dog', 'cat']\n",
+                    split = "[split.test]\npaths = 'a.csv'\n";
   const auto all = load(folder, head + split);
   REQUIRE_MESSAGE(all, (all ? "" : all.error().message));
   CHECK(sample<float>(*all, "test", 1) == std::vector<float>{3, 4});
@@ -161,7 +164,8 @@ TEST_CASE("a CSV gives its columns in the order asked for and labels by name") {
   CHECK(sample<float>(*some, "test", 0) == std::vector<float>{2, 1});
   CHECK(contains(error_of(folder, "format = 'csv'\n" + split), "a.csv:2: column 'label' has 'cat', which is no number"));
   CHECK(contains(error_of(folder, head + "columns = ['c']\n" + split), "a.csv: no column 'c'"));
-  CHECK(contains(error_of(folder, "format = 'csv'\nlabel_column = 'label'\nclasses = ['dog', 'cow']\n" + split), "a.csv:2: 'cat' is neither a class"));
+  CHECK(contains(error_of(folder, "format = 'csv'\nlabel_column = 'label'\nclasses = ['dog', 'cow']\n" + split),
+                 "a.csv:2: 'cat' is neither a class"));
 }
 
 TEST_CASE("an image folder takes its classes from its folders and resizes") {
@@ -227,7 +231,8 @@ TEST_CASE("groups are columns by sample and follow the range") {
   CHECK(scores["user=7"].hits == 0);
   CHECK(scores["hour=2"].accuracy() == 1);
   put(folder, "g.csv", test::bytes_of("user\n7\n"));
-  CHECK(contains(error_of(folder, kRaw + "[split.test]\npaths = 'a.bin'\ngroups = 'g.csv'\n"), "g.csv: 1 lines of groups for 4 samples"));
+  CHECK(contains(error_of(folder, kRaw + "[split.test]\npaths = 'a.bin'\ngroups = 'g.csv'\n"),
+                 "g.csv: 1 lines of groups for 4 samples"));
 }
 
 TEST_CASE("a sample in two splits is an error that names both, a repeated one in a split is not") {
@@ -239,10 +244,12 @@ TEST_CASE("a sample in two splits is an error that names both, a repeated one in
   twice.insert(twice.end(), again.begin(), again.end());
   put(folder, "c.bin", twice);
   const std::string message = error_of(folder, kRaw + "[split.train]\npaths = 'a.bin'\n[split.test]\npaths = 'b.bin'\n");
-  CHECK(contains(message, "split 'test' sample 0 (file '" + folder.file("b.bin") + "', sample 0) is also split 'train' sample 2 (file '" +
-                              folder.file("a.bin") + "', sample 2), and 1 more are shared"));
-  CHECK(contains(error_of(folder, kRaw + "[split.train]\npaths = 'a.bin'\nrange = [0, 3]\n[split.calib]\npaths = 'a.bin'\nrange = [2, 4]\n"),
-                 "split 'calib' sample 0"));
+  CHECK(contains(message, "split 'test' sample 0 (file '" + folder.file("b.bin") +
+                              "', sample 0) is also split 'train' sample 2 (file '" + folder.file("a.bin") +
+                              "', sample 2), and 1 more are shared"));
+  CHECK(contains(
+      error_of(folder, kRaw + "[split.train]\npaths = 'a.bin'\nrange = [0, 3]\n[split.calib]\npaths = 'a.bin'\nrange = [2, 4]\n"),
+      "split 'calib' sample 0"));
   CHECK(load(folder, kRaw + "[split.train]\npaths = 'c.bin'\n"));
 }
 
@@ -264,15 +271,20 @@ TEST_CASE("counts that do not fit are errors with both numbers") {
   put(folder, "odd.bin", Bytes(7));
   put(folder, "empty.bin", {});
   const std::string paths = "[split.test]\npaths = 'a.bin'\n";
-  CHECK(contains(error_of(folder, kRaw + paths + "labels = 'y.bin'\n"), "y.bin: 3 labels for 4 samples of '" + folder.file("a.bin") + "'"));
-  CHECK(contains(error_of(folder, kRaw + "[split.test]\npaths = 'odd.bin'\n"), "odd.bin: 7 bytes are no whole number of samples of 4 (4 u8)"));
+  CHECK(contains(error_of(folder, kRaw + paths + "labels = 'y.bin'\n"),
+                 "y.bin: 3 labels for 4 samples of '" + folder.file("a.bin") + "'"));
+  CHECK(contains(error_of(folder, kRaw + "[split.test]\npaths = 'odd.bin'\n"),
+                 "odd.bin: 7 bytes are no whole number of samples of 4 (4 u8)"));
   CHECK(contains(error_of(folder, kRaw + "[split.test]\npaths = 'empty.bin'\n"), "empty.bin: no samples"));
-  CHECK(contains(error_of(folder, "format = 'cifar-bin'\n[split.test]\npaths = 'odd.bin'\n"), "odd.bin: 7 bytes are no whole number of records of 3073"));
+  CHECK(contains(error_of(folder, "format = 'cifar-bin'\n[split.test]\npaths = 'odd.bin'\n"),
+                 "odd.bin: 7 bytes are no whole number of records of 3073"));
   CHECK(contains(error_of(folder, kRaw + paths + "range = [2, 9]\n"), "split 'test' has range [2, 9), its files hold 4 samples"));
   CHECK(contains(error_of(folder, kRaw + paths + "fraction = [0, 0.01]\n"), "split 'test' is empty"));
-  CHECK(contains(error_of(folder, kRaw + "[split.test]\npaths = 'none.bin'\n"), "cannot read '" + folder.file("none.bin") + "': no such file"));
+  CHECK(contains(error_of(folder, kRaw + "[split.test]\npaths = 'none.bin'\n"),
+                 "cannot read '" + folder.file("none.bin") + "': no such file"));
   put(folder, "y.bin", {std::byte{0}, std::byte{1}, std::byte{2}, std::byte{3}});
-  CHECK(contains(error_of(folder, "classes = ['a', 'b', 'c']\n" + kRaw + paths + "labels = 'y.bin'\n"), "sample 3: label 3, the set has 3 classes"));
+  CHECK(contains(error_of(folder, "classes = ['a', 'b', 'c']\n" + kRaw + paths + "labels = 'y.bin'\n"),
+                 "sample 3: label 3, the set has 3 classes"));
   put(folder, "y.bin", test::bytes_of_values(std::vector<float>{0, 1, 2.5f, 3}));
   CHECK(contains(error_of(folder, "label_dtype = 'f32'\n" + kRaw + paths + "labels = 'y.bin'\n"), "of sample 2 is no integer"));
 }
@@ -283,7 +295,8 @@ TEST_CASE("purposes fall back by rule and say so") {
   const auto part = [](const char* name, const char* range) {
     return std::string("[split.") + name + "]\npaths = 'a.bin'\nrange = " + range + "\n";
   };
-  const auto all = load(folder, kRaw + part("train", "[0, 1]") + part("calib", "[1, 2]") + part("val", "[2, 3]") + part("test", "[3, 4]"));
+  const auto all =
+      load(folder, kRaw + part("train", "[0, 1]") + part("calib", "[1, 2]") + part("val", "[2, 3]") + part("test", "[3, 4]"));
   REQUIRE(all);
   CHECK(all->for_calibration()->split->name() == "calib");
   CHECK(all->for_calibration()->note.empty());

@@ -60,7 +60,8 @@ TEST_CASE("idx elements are big-endian") {
 
 TEST_CASE("an idx header that promises too much takes no memory") {
   const Bytes file = idx_file(8, {0xffffffff, 0xffffffff, 2}, counting(24));
-  for (const Bytes& f : {file, gzip(file)}) CHECK(contains(parse_idx(f, "x").error().message, "x: idx header says 4294967295x4294967295x2 of u8"));
+  for (const Bytes& f : {file, gzip(file)})
+    CHECK(contains(parse_idx(f, "x").error().message, "x: idx header says 4294967295x4294967295x2 of u8"));
 }
 
 TEST_CASE("an idx file that is shorter, longer or none at all says which") {

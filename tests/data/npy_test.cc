@@ -67,8 +67,8 @@ TEST_CASE("NumPy's half floats read and convert") {
 TEST_CASE("every dtype that npy knows goes through a file and an archive unchanged") {
   const test::TempFolder folder;
   std::vector<NamedTensor> all;
-  for (const DType dtype : {DType::kF32, DType::kF64, DType::kF16, DType::kS8, DType::kS16, DType::kS32, DType::kS64, DType::kU8, DType::kU16,
-                            DType::kBool}) {
+  for (const DType dtype : {DType::kF32, DType::kF64, DType::kF16, DType::kS8, DType::kS16, DType::kS32, DType::kS64, DType::kU8,
+                            DType::kU16, DType::kBool}) {
     for (const std::vector<int64_t>& dims : {std::vector<int64_t>{}, {5}, {2, 3}, {2, 0, 3}, {1, 2, 3, 4}}) {
       HostTensor t{dtype, dims, {}};
       t.bytes.resize(t.elems() * dtype_bytes(dtype));

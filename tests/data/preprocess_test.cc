@@ -140,7 +140,8 @@ TEST_CASE("the canonical text reads back to the same preprocessing") {
         "resize=224x192 shape=224x192x3");
   CHECK(parse_preprocessing(to_text(p)).value() == p);
   CHECK(parse_preprocessing(to_text(Preprocessing{})).value() == Preprocessing{});
-  for (const char* bad : {"scale", "scale=", "scale=x", "layout=chw", "dtype=f33", "resize=3", "resize=0x4", "colour=rgb", "mean=1,,2", "mean=1;2"})
+  for (const char* bad :
+       {"scale", "scale=", "scale=x", "layout=chw", "dtype=f33", "resize=3", "resize=0x4", "colour=rgb", "mean=1,,2", "mean=1;2"})
     CHECK_FALSE(parse_preprocessing(bad));
   const std::vector<NamedPreprocessing> two = {{"a: b", p}, {"c", {}}};
   const auto back = parse_preprocessings(to_text(two)).value();
