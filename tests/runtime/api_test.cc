@@ -95,7 +95,12 @@ TEST_CASE("the C API opens bytes in memory, describes them and runs them") {
   in = nullptr;
   CHECK(lathe_session_run(session, &in, &out, &error) == 0);
   lathe_session_free(session);
+}
+
+TEST_CASE("the headers and the build agree on the version") {
   CHECK(lathe_version() == LATHE_VERSION);
+  CHECK(std::string(LATHE_VERSION_TEXT) == LATHE_PROJECT_VERSION);
+  CHECK(std::to_string(LATHE_VERSION_MAJOR) + "." + std::to_string(LATHE_VERSION_MINOR) + "." + std::to_string(LATHE_VERSION_PATCH) == LATHE_VERSION_TEXT);
 }
 
 TEST_CASE("files that cannot run say why in one sentence") {
