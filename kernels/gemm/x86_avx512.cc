@@ -1,4 +1,4 @@
-// Float segment GEMM on AVX-512: tiles of 6 x 4, 8 x 3, 12 x 2 or 16 x 1 panels of 16 channels, one register per panel and row. Every element
+// Float segment GEMM on AVX-512: tiles of 6 x 4, 8 x 3, 12 x 2 or 12 x 1 panels of 16 channels, one register per panel and row. Every element
 // has one accumulator that starts with the bias and takes k in order, fused.
 #include <immintrin.h>
 
@@ -115,7 +115,7 @@ void gemm_f32_12x32_x86_avx512(const GemmF32Args& g) {
       case 4: all_rows<6, 4>(p); break;
       case 3: all_rows<8, 3>(p); break;
       case 2: all_rows<12, 2>(p); break;
-      default: all_rows<16, 1>(p); break;
+      default: all_rows<12, 1>(p); break;
     }
   }
 }

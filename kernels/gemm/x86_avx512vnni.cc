@@ -1,6 +1,6 @@
 // Segment GEMM on AVX512-VNNI, u8 storage.
 //
-// A tile is rows x panels of 16 channels in up to 24 accumulators: 6 x 4, 8 x 3, 12 x 2 or 16 x 1. Four bytes of a row are broadcast straight
+// A tile is rows x panels of 16 channels in up to 24 accumulators: 6 x 4, 8 x 3, 12 x 2 or 12 x 1. Four bytes of a row are broadcast straight
 // from memory against one vector of weights per panel (4 k of 16 channels). The dot product is inline assembly: gcc 12 spills a tile of this
 // size when it sees the intrinsic.
 #include <immintrin.h>
@@ -99,7 +99,7 @@ inline __attribute__((always_inline)) void store_row(uint8_t* y, __m512i v, int 
 }
 
 // Four accumulators are packed at a time: one row of 3 or 4 panels, two rows of 2, or four rows of 1.
-template <int kRows, int kPanels, bool kResidual>
+template <int kRows, int kPanels>
 inline __attribute__((always_inline)) void finish(const Place& p, const __m512i* acc) {
   constexpr int kRowsAtOnce = kPanels == 1 ? 4 : kPanels == 2 ? 2 : 1;
   LATHE_UNROLL
@@ -109,7 +109,7 @@ inline __attribute__((always_inline)) void finish(const Place& p, const __m512i*
     for (int i = 0; i < 4; ++i) {
       const int r = r0 + i / kPanels, z = i % kPanels;
       if (r < kRows && i < kRowsAtOnce * kPanels) {
-        const uint8_t* residual = kResidual ? p.residual + static_cast<size_t>(r) * p.g->residual_stride + 16 * z : nullptr;
+        const uint8_t* residual = p.residual != nullptr ? p.residual + static_cast<size_t>(r) * p.g->residual_stride + 16 * z : nullptr;
         v[i] = requantize16(p.q, acc[r * kPanels + z], _mm512_load_ps(p.scale + 16 * z), residual);
       } else {
         v[i] = _mm512_setzero_si512();
@@ -127,11 +127,7 @@ template <int kRows, int kPanels>
 __attribute__((noinline)) void tile(const Place& p) {
   __m512i acc[kRows * kPanels];
   accumulate<kRows, kPanels>(p, acc);
-  if (p.residual == nullptr) {
-    finish<kRows, kPanels, false>(p, acc);
-  } else {
-    finish<kRows, kPanels, true>(p, acc);
-  }
+  finish<kRows, kPanels>(p, acc);
 }
 
 template <int kRows, int kPanels>
@@ -179,7 +175,7 @@ void gemm_u8s8s32_6x64x4_x86_avx512vnni(const GemmS8Args& g) {
       case 4: all_rows<6, 4>(p); break;
       case 3: all_rows<8, 3>(p); break;
       case 2: all_rows<12, 2>(p); break;
-      default: all_rows<16, 1>(p); break;
+      default: all_rows<12, 1>(p); break;
     }
   }
 }
