@@ -2,8 +2,12 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <cstdio>
+#include <filesystem>
 
 #include "runtime/host/cpu.h"
+#include "tools/model.h"
+#include "tools/table.h"
 
 namespace lathe::tools {
 namespace {
@@ -71,6 +75,28 @@ Result<SessionOptions> SessionFlags::options() const {
   LATHE_TRY(const kernels::IsaSet machine, machine_isa());
   LATHE_TRY(const kernels::IsaSet cap, capped_isa(isa));
   return SessionOptions{machine & cap, threads == 0 ? usable_cpus() : threads};
+}
+
+void WriteFlags::add_to(CLI::App& app) {
+  app.add_option("-o,--output", output, ".lathe file to write")->required();
+  app.add_option("--target", targets, "what to lower for: host, cortex-m4")->capture_default_str();
+  app.add_flag("--strip", strip, "write only what running needs");
+}
+
+Result<WriteOptions> WriteFlags::options() const {
+  LATHE_CHECK_OK(check_writable(output));
+  WriteOptions options;
+  options.strip = strip;
+  for (const std::string& name : targets) {
+    LATHE_TRY(const Target target, parse_target(name));
+    options.targets.push_back(target);
+  }
+  return options;
+}
+
+void WriteFlags::print_written() const {
+  std::error_code error;
+  std::printf("wrote %s, %s\n", output.c_str(), bytes_text(static_cast<double>(std::filesystem::file_size(output, error))).c_str());
 }
 
 }  // namespace lathe::tools

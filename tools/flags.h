@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "graph/file/model_file.h"
 #include "graph/import/onnx/import_onnx.h"
 #include "runtime/host/session.h"
 
@@ -28,6 +29,16 @@ struct SessionFlags {
   std::string isa;
   void add_to(CLI::App& app);
   Result<SessionOptions> options() const;
+};
+
+// --target NAME ..., --strip and -o FILE of verbs that write a lowered model.
+struct WriteFlags {
+  std::string output;
+  std::vector<std::string> targets = {"host"};
+  bool strip = false;
+  void add_to(CLI::App& app);
+  Result<WriteOptions> options() const;  // also fails if the output cannot be written
+  void print_written() const;            // "wrote int8.lathe, 101.4 KB"
 };
 
 }  // namespace lathe::tools

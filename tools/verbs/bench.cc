@@ -11,9 +11,7 @@
 #include "base/cancel.h"
 #include "base/json.h"
 #include "runtime/host/cpu.h"
-#include "tools/model.h"
-#include "tools/random_input.h"
-#include "tools/runner.h"
+#include "tools/measured_model.h"
 #include "tools/table.h"
 #include "tools/verb.h"
 
@@ -22,26 +20,18 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-struct Options {
-  std::string model;
-  uint32_t batch = 1;
-  double seconds = 1.0;
-  uint32_t min_runs = 100;
-  bool json = false;
-  SessionFlags session;
-  ImportFlags import;
-};
+constexpr size_t kMinRuns = 100;
 
 double microseconds(Clock::time_point from, Clock::time_point to) { return std::chrono::duration<double, std::micro>(to - from).count(); }
 
 // Latencies in microseconds, sorted. A quarter of the time is warm-up.
-Result<std::vector<double>> measure(Runner& runner, const Options& o) {
+Result<std::vector<double>> measure(Runner& runner, double seconds) {
   std::vector<double> us;
   us.reserve(1 << 20);
   const auto start = Clock::now();
-  while (microseconds(start, Clock::now()) < o.seconds * 0.25e6) LATHE_CHECK_OK(runner.run());
+  while (microseconds(start, Clock::now()) < seconds * 0.25e6) LATHE_CHECK_OK(runner.run());
   const auto begin = Clock::now();
-  while (us.size() < o.min_runs || microseconds(begin, Clock::now()) < o.seconds * 1e6) {
+  while (us.size() < kMinRuns || microseconds(begin, Clock::now()) < seconds * 1e6) {
     const auto t0 = Clock::now();
     LATHE_CHECK_OK(runner.run());
     us.push_back(microseconds(t0, Clock::now()));
@@ -64,8 +54,9 @@ uint64_t resident_bytes() {
   return statm ? resident * 4096 : 0;
 }
 
-void print_text(const Options& o, const SessionOptions& session, const HostModel& model, Runner& runner, const std::vector<double>& us, double mean) {
-  std::printf("%s: batch %u, %u thread%s, %s, %zu runs\n", o.model.c_str(), o.batch, session.threads, session.threads == 1 ? "" : "s", isa_text(session.isa), us.size());
+void print_text(const MeasureFlags& o, MeasuredModel& m, const std::vector<double>& us, double mean) {
+  std::printf("%s: batch %u, %u thread%s, %s, %zu runs\n", o.model.c_str(), o.batch, m.session.threads, m.session.threads == 1 ? "" : "s", isa_text(m.session.isa),
+              us.size());
   Table table({"p50 us", "p99 us", "mean us", "runs/s", "samples/s"});
   const auto number = [](double v) {
     char text[32];
@@ -73,43 +64,36 @@ void print_text(const Options& o, const SessionOptions& session, const HostModel
     return std::string(text);
   };
   table.add({number(percentile(us, 0.5)), number(percentile(us, 0.99)), number(mean), number(1e6 / mean), number(o.batch * 1e6 / mean)});
-  std::printf("%s", table.text().c_str());
-  std::printf("memory: mapped model %s, arena %s (lower bound %s), variables %s, process resident %s\n", bytes_text(static_cast<double>(model.file_bytes)).c_str(),
-              bytes_text(static_cast<double>(runner.session().arena_bytes())).c_str(), bytes_text(runner.session().plan().arena_lower_bound).c_str(),
-              bytes_text(static_cast<double>(runner.session().variable_bytes())).c_str(), bytes_text(static_cast<double>(resident_bytes())).c_str());
+  const auto size = [](uint64_t bytes) { return bytes_text(static_cast<double>(bytes)); };
+  const HostSession& session = m.runner.session();
+  std::printf("%smemory: mapped model %s, arena %s (lower bound %s), variables %s, process resident %s\n", table.text().c_str(), size(m.model.file_bytes).c_str(),
+              size(session.arena_bytes()).c_str(), size(session.plan().arena_lower_bound).c_str(), size(session.variable_bytes()).c_str(), size(resident_bytes()).c_str());
 }
 
-Result<void> run(const Options& o) {
-  if (o.batch == 0) return fail(Code::kInvalidArgument, "--batch must be at least 1");
-  LATHE_TRY(const SessionOptions session, o.session.options());
-  LATHE_TRY(const HostModel model, load_host_model(o.model, o.import));
-  LATHE_TRY(Runner runner, Runner::create(model.program, session));
-  LATHE_TRY(const auto shapes, runner.shapes_for(o.batch));
-  LATHE_CHECK_OK(runner.bind(shapes));
-  fill_random_inputs(runner, 1);
-  LATHE_TRY(const std::vector<double> us, measure(runner, o));
-  const double mean = std::accumulate(us.begin(), us.end(), 0.0) / static_cast<double>(us.size());
-  if (!o.json) {
-    print_text(o, session, model, runner, us, mean);
-    return {};
-  }
+void print_json(const MeasureFlags& o, MeasuredModel& m, const std::vector<double>& us, double mean) {
+  const HostSession& session = m.runner.session();
   Tree out = Tree::table();
   out.set("p50_us", percentile(us, 0.5)).set("p99_us", percentile(us, 0.99)).set("mean_us", mean).set("per_second", o.batch * 1e6 / mean);
-  out.set("threads", session.threads).set("batch", o.batch).set("isa", isa_text(session.isa)).set("runs", us.size());
-  out.set("model_bytes", model.file_bytes).set("arena_bytes", runner.session().arena_bytes()).set("arena_lower_bound", runner.session().plan().arena_lower_bound);
-  out.set("variable_bytes", runner.session().variable_bytes()).set("resident_bytes", resident_bytes());
+  out.set("threads", m.session.threads).set("batch", o.batch).set("isa", isa_text(m.session.isa)).set("runs", us.size());
+  out.set("model_bytes", m.model.file_bytes).set("arena_bytes", session.arena_bytes()).set("arena_lower_bound", session.plan().arena_lower_bound);
+  out.set("variable_bytes", session.variable_bytes()).set("resident_bytes", resident_bytes());
   std::printf("%s\n", to_json(out).c_str());
+}
+
+Result<void> run(const MeasureFlags& o) {
+  LATHE_TRY(MeasuredModel m, open_measured(o));
+  LATHE_TRY(const std::vector<double> us, measure(m.runner, o.seconds));
+  const double mean = std::accumulate(us.begin(), us.end(), 0.0) / static_cast<double>(us.size());
+  if (o.json)
+    print_json(o, m, us, mean);
+  else
+    print_text(o, m, us, mean);
   return {};
 }
 
 Action setup(CLI::App& app) {
-  auto o = std::make_shared<Options>();
-  app.add_option("model", o->model, ".lathe or .onnx file")->required();
-  app.add_option("--batch", o->batch, "samples per run")->capture_default_str();
-  app.add_option("--seconds", o->seconds, "how long to measure, after a quarter of it as warm-up")->capture_default_str()->check(CLI::Range(0.01, 3600.0));
-  app.add_flag("--json", o->json, "print JSON");
-  o->session.add_to(app);
-  o->import.add_to(app);
+  auto o = std::make_shared<MeasureFlags>();
+  o->add_to(app);
   return [o] { return run(*o); };
 }
 

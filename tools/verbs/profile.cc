@@ -11,9 +11,7 @@
 #include "base/json.h"
 #include "runtime/host/cpu.h"
 #include "runtime/host/profiler.h"
-#include "tools/model.h"
-#include "tools/random_input.h"
-#include "tools/runner.h"
+#include "tools/measured_model.h"
 #include "tools/table.h"
 #include "tools/verb.h"
 
@@ -21,12 +19,8 @@ namespace lathe::tools {
 namespace {
 
 struct Options {
-  std::string model, by = "node", trace;
-  uint32_t batch = 1;
-  double seconds = 1.0;
-  bool json = false;
-  SessionFlags session;
-  ImportFlags import;
+  MeasureFlags measure;
+  std::string by = "node", trace;
 };
 
 constexpr size_t kTraceEvents = 100000;
@@ -92,26 +86,20 @@ void print_json(const std::vector<ProfileRow>& rows, const Options& o, const Ses
     ops.push(std::move(row));
   }
   Tree out = Tree::table();
-  out.set("total_us", total_us).set("runs", runs).set("threads", session.threads).set("batch", o.batch).set("isa", isa_text(session.isa)).set("by", o.by);
+  out.set("total_us", total_us).set("runs", runs).set("threads", session.threads).set("batch", o.measure.batch).set("isa", isa_text(session.isa)).set("by", o.by);
   out.set("ops", std::move(ops));
   std::printf("%s\n", to_json(out).c_str());
 }
 
 Result<void> run(const Options& o) {
-  if (o.batch == 0) return fail(Code::kInvalidArgument, "--batch must be at least 1");
   if (!o.trace.empty()) LATHE_CHECK_OK(check_writable(o.trace));
-  LATHE_TRY(const SessionOptions session, o.session.options());
-  LATHE_TRY(const HostModel model, load_host_model(o.model, o.import));
-  LATHE_TRY(Runner runner, Runner::create(model.program, session));
-  LATHE_TRY(const auto shapes, runner.shapes_for(o.batch));
-  LATHE_CHECK_OK(runner.bind(shapes));
-  fill_random_inputs(runner, 1);
-  Profiler profiler(runner.session(), *model.program, o.trace.empty() ? 0 : kTraceEvents);
-  LATHE_CHECK_OK(warm_up_and_measure(runner, profiler, o.seconds));
+  LATHE_TRY(MeasuredModel m, open_measured(o.measure));
+  Profiler profiler(m.runner.session(), *m.model.program, o.trace.empty() ? 0 : kTraceEvents);
+  LATHE_CHECK_OK(warm_up_and_measure(m.runner, profiler, o.measure.seconds));
   const std::vector<ProfileRow> rows = profiler.rows(grouping(o.by));
   const double total_us = profiler.total_ns() / 1e3 / static_cast<double>(profiler.runs());
-  if (o.json)
-    print_json(rows, o, session, total_us, profiler.runs());
+  if (o.measure.json)
+    print_json(rows, o, m.session, total_us, profiler.runs());
   else
     print_text(rows, o.by, total_us, profiler.runs());
   if (o.trace.empty()) return {};
@@ -122,14 +110,9 @@ Result<void> run(const Options& o) {
 
 Action setup(CLI::App& app) {
   auto o = std::make_shared<Options>();
-  app.add_option("model", o->model, ".lathe or .onnx file")->required();
+  o->measure.add_to(app);
   app.add_option("--by", o->by, "group by node, op or kernel")->capture_default_str()->check(CLI::IsMember({"node", "op", "kernel"}));
-  app.add_option("--batch", o->batch, "samples per run")->capture_default_str();
-  app.add_option("--seconds", o->seconds, "how long to measure")->capture_default_str()->check(CLI::Range(0.01, 3600.0));
   app.add_option("--trace", o->trace, "write a trace for Perfetto or chrome://tracing to this file");
-  app.add_flag("--json", o->json, "print JSON");
-  o->session.add_to(app);
-  o->import.add_to(app);
   return [o] { return run(*o); };
 }
 

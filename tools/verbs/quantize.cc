@@ -20,9 +20,10 @@ namespace lathe::tools {
 namespace {
 
 struct Options {
-  std::string model, output;
-  bool per_tensor = false, strip = false, json = false;
-  std::vector<std::string> keep, targets = {"host"};
+  std::string model;
+  bool per_tensor = false, json = false;
+  std::vector<std::string> keep;
+  WriteFlags write;
   CalibrationFlags calibration;
   SessionFlags session;
   ImportFlags import;
@@ -82,13 +83,7 @@ void print_json(const QuantizeResult& result, const Ranges& ranges) {
 }
 
 Result<void> run(const Options& o) {
-  LATHE_CHECK_OK(check_writable(o.output));
-  WriteOptions options;
-  options.strip = o.strip;
-  for (const std::string& name : o.targets) {
-    LATHE_TRY(const Target target, parse_target(name));
-    options.targets.push_back(target);
-  }
+  LATHE_TRY(WriteOptions options, o.write.options());
   LATHE_TRY(const SessionOptions session, o.session.options());
   LATHE_TRY(Graph graph, load_graph(o.model, o.import));
   LATHE_CHECK_OK(run_passes(graph, lowering_passes()));
@@ -99,25 +94,22 @@ Result<void> run(const Options& o) {
     store_preprocessing(ranges.run->data, &result.graph.metadata);
     LATHE_TRY(options.tests, make_self_checks(result.graph, ranges.run->data, session));
   }
-  LATHE_CHECK_OK(write_model(o.output, result.graph, options));
+  LATHE_CHECK_OK(write_model(o.write.output, result.graph, options));
   if (o.json) {
     print_json(result, ranges);
     return {};
   }
   print_text(o, result, ranges);
-  std::error_code error;
-  std::printf("wrote %s, %s\n", o.output.c_str(), bytes_text(static_cast<double>(std::filesystem::file_size(o.output, error))).c_str());
+  o.write.print_written();
   return {};
 }
 
 Action setup(CLI::App& app) {
   auto o = std::make_shared<Options>();
   app.add_option("model", o->model, ".lathe or .onnx file (float)")->required();
-  app.add_option("-o,--output", o->output, ".lathe file to write")->required();
+  o->write.add_to(app);
   app.add_option("--keep", o->keep, "operators that stay float: a node's name, a pattern with * and ?, or an op type")->type_name("NAME");
   app.add_flag("--per-tensor", o->per_tensor, "one weight scale per tensor instead of one per output channel");
-  app.add_option("--target", o->targets, "what to lower for: host, cortex-m4")->capture_default_str();
-  app.add_flag("--strip", o->strip, "write only what running needs");
   app.add_flag("--json", o->json, "print JSON");
   o->calibration.add_to(app);
   o->session.add_to(app);

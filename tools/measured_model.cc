@@ -1,0 +1,55 @@
+#include "tools/measured_model.h"
+
+#include <CLI/CLI.hpp>
+#include <cstring>
+
+namespace lathe::tools {
+namespace {
+
+// Steele, Lea, Flood: "Fast splittable pseudorandom number generators" (2014).
+uint64_t splitmix64(uint64_t state) {
+  state += 0x9e3779b97f4a7c15u;
+  state = (state ^ (state >> 30)) * 0xbf58476d1ce4e5b9u;
+  state = (state ^ (state >> 27)) * 0x94d049bb133111ebu;
+  return state ^ (state >> 31);
+}
+
+void fill_inputs(Runner& runner, uint64_t seed) {
+  for (size_t i = 0; i < runner.input_count(); ++i) {
+    const uint32_t n = runner.input_shape(i).elems();
+    const DType dtype = runner.input_tensor(i).dtype;
+    uint8_t* out = runner.input(i);
+    std::memset(out, 0, static_cast<size_t>(n) * dtype_bytes(dtype));
+    for (uint32_t k = 0; k < n; ++k) {
+      const uint64_t r = splitmix64((seed << 40) + (static_cast<uint64_t>(i) << 32) + k);
+      if (dtype == DType::kF32)
+        reinterpret_cast<float*>(out)[k] = static_cast<float>(static_cast<double>(r >> 40) * 0x1p-23 - 1.0);
+      else if (dtype == DType::kS8 || dtype == DType::kU8)
+        out[k] = static_cast<uint8_t>(r);
+    }
+  }
+}
+
+}  // namespace
+
+void MeasureFlags::add_to(CLI::App& app) {
+  app.add_option("model", model, ".lathe or .onnx file")->required();
+  app.add_option("--batch", batch, "samples per run")->capture_default_str();
+  app.add_option("--seconds", seconds, "how long to measure, after a quarter of it as warm-up")->capture_default_str()->check(CLI::Range(0.01, 3600.0));
+  app.add_flag("--json", json, "print JSON");
+  session.add_to(app);
+  import.add_to(app);
+}
+
+Result<MeasuredModel> open_measured(const MeasureFlags& flags) {
+  if (flags.batch == 0) return fail(Code::kInvalidArgument, "--batch must be at least 1");
+  LATHE_TRY(const SessionOptions session, flags.session.options());
+  LATHE_TRY(HostModel model, load_host_model(flags.model, flags.import));
+  LATHE_TRY(Runner runner, Runner::create(model.program, session));
+  LATHE_TRY(const auto shapes, runner.shapes_for(flags.batch));
+  LATHE_CHECK_OK(runner.bind(shapes));
+  fill_inputs(runner, 1);
+  return MeasuredModel{std::move(model), session, std::move(runner)};
+}
+
+}  // namespace lathe::tools
