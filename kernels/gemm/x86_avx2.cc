@@ -12,12 +12,14 @@
 namespace lathe::kernels {
 namespace {
 
+#define LATHE_INLINE inline __attribute__((always_inline))
+
 constexpr uint32_t kMaxRows = 6;
 constexpr uint32_t kChunkQuads = 128;                      // quads of k that are widened at a time
 constexpr uint32_t kWideRow = kChunkQuads * kGemmQuad + 16;  // the copy runs up to 15 elements over
 constexpr uint32_t kMaxPanels = 4;
 
-inline __attribute__((always_inline)) void dot(__m256i& acc, __m256i a, __m256i w) {
+LATHE_INLINE void dot(__m256i& acc, __m256i a, __m256i w) {
   __m256i product;
   asm("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+x"(acc), "=&x"(product) : "x"(a), "x"(w));
 }
@@ -39,14 +41,45 @@ void widen(const GemmS8Args& g, const uint8_t* a, uint32_t rows, uint32_t quads,
   }
 }
 
-// kRows x 8 channels over `count` quads; w points at the half panel. Adds to sums (rows 64 apart), or sets them if bias is given.
+// Half a panel, 8 channels, of the rows of a tile over one chunk of k.
+struct Half {
+  const int16_t* wide;
+  const int8_t* w;
+  uint32_t quads;
+  const int32_t* before;  // 8 sums per row: the bias for all rows (step 0), or what earlier chunks left
+  uint32_t before_step;
+  int32_t* sums;          // where to leave sums for the next chunk, or null after the last one:
+  const Requantize* q;
+  const float* scale;
+  const uint8_t* residual;  // or null
+  size_t residual_step;
+  uint8_t* y;
+  size_t y_step;
+  uint32_t n;  // channels that exist
+};
+
+// Requantizes and stores 8 channels of a row.
+LATHE_INLINE void finish(const Half& h, __m256i sum, const uint8_t* residual, uint8_t* y) {
+  const Requantize& q = *h.q;
+  const __m256i v = requantize8(q, sum, _mm256_load_ps(h.scale), residual);
+  const __m128i words = _mm_adds_epi16(_mm_packs_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1)), _mm256_castsi256_si128(q.zero));
+  const __m128i bytes = _mm_max_epu8(_mm_packus_epi16(words, words), _mm256_castsi256_si128(q.lo));
+  if (h.n >= 8) {
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(y), bytes);
+  } else {
+    const uint64_t all = static_cast<uint64_t>(_mm_cvtsi128_si64(bytes));
+    __builtin_memcpy(y, &all, h.n);
+  }
+}
+
 template <int kRows>
-__attribute__((noinline)) void half_tile(const int16_t* wide, const int8_t* w, uint32_t count, const int32_t* bias, int32_t* sums) {
+__attribute__((noinline)) void half_tile(const Half& h) {
   __m256i acc[kRows][2];
   LATHE_UNROLL
   for (int r = 0; r < kRows; ++r) acc[r][0] = acc[r][1] = _mm256_setzero_si256();
-  const int16_t* wide3 = wide + 3 * kWideRow;
-  for (uint32_t k = 0; k < count; ++k, w += 64, wide += 4, wide3 += 4) {
+  const int8_t* w = h.w;
+  const int16_t *wide = h.wide, *wide3 = h.wide + 3 * kWideRow;
+  for (uint32_t k = h.quads; k > 0; --k, w += 64, wide += 4, wide3 += 4) {
     const __m256i w0 = _mm256_cvtepi8_epi16(_mm_load_si128(reinterpret_cast<const __m128i*>(w)));
     const __m256i w1 = _mm256_cvtepi8_epi16(_mm_load_si128(reinterpret_cast<const __m128i*>(w + 16)));
     LATHE_UNROLL
@@ -59,37 +92,50 @@ __attribute__((noinline)) void half_tile(const int16_t* wide, const int8_t* w, u
       dot(acc[r][1], a, w1);
     }
   }
+  const uint8_t* residual = h.residual;
+  uint8_t* y = h.y;
   LATHE_UNROLL
   for (int r = 0; r < kRows; ++r) {
     // Lane order after the horizontal add is channels 0 1 4 5 | 2 3 6 7.
-    const __m256i sum = _mm256_permute4x64_epi64(_mm256_hadd_epi32(acc[r][0], acc[r][1]), 0xd8);
-    __m256i* out = reinterpret_cast<__m256i*>(sums + r * 64);
-    const __m256i before = bias != nullptr ? _mm256_load_si256(reinterpret_cast<const __m256i*>(bias)) : _mm256_load_si256(out);
-    _mm256_store_si256(out, _mm256_add_epi32(before, sum));
+    const __m256i chunk = _mm256_permute4x64_epi64(_mm256_hadd_epi32(acc[r][0], acc[r][1]), 0xd8);
+    const __m256i sum = _mm256_add_epi32(chunk, _mm256_load_si256(reinterpret_cast<const __m256i*>(h.before + static_cast<uint32_t>(r) * h.before_step)));
+    if (h.sums != nullptr) {
+      _mm256_store_si256(reinterpret_cast<__m256i*>(h.sums + r * 64), sum);
+      continue;
+    }
+    finish(h, sum, residual, y);
+    y += h.y_step;
+    if (residual != nullptr) residual += h.residual_step;
   }
 }
 
 template <int kRows>
-inline __attribute__((always_inline)) void half_tile_of(uint32_t rows, const int16_t* wide, const int8_t* w, uint32_t count, const int32_t* bias, int32_t* sums) {
+LATHE_INLINE void half_tile_of(uint32_t rows, const Half& h) {
   if constexpr (kRows > 1) {
-    if (rows != kRows) return half_tile_of<kRows - 1>(rows, wide, w, count, bias, sums);
+    if (rows != kRows) return half_tile_of<kRows - 1>(rows, h);
   }
-  half_tile<kRows>(wide, w, count, bias, sums);
+  half_tile<kRows>(h);
 }
 
-// Channels [c, c + n), n <= 64, of rows from `row` on.
-void finish(const GemmS8Args& g, const Requantize& q, uint32_t row, uint32_t rows, uint32_t c, uint32_t n, const int32_t* sums) {
-  for (uint32_t r = 0; r < rows; ++r, sums += 64) {
-    uint8_t* y = static_cast<uint8_t*>(g.y) + static_cast<size_t>(row + r) * g.y_stride + c;
-    const uint8_t* residual = g.residual == nullptr ? nullptr : static_cast<const uint8_t*>(g.residual) + static_cast<size_t>(row + r) * g.residual_stride + c;
-    for (uint32_t j = 0; j < n; j += 32) {
-      const uint32_t vectors = n - j > 16 ? 4 : 2;
-      __m256i v[4] = {};
-      for (uint32_t i = 0; i < vectors; ++i) {
-        const uint32_t at = j + 8 * i;
-        v[i] = requantize8(q, _mm256_load_si256(reinterpret_cast<const __m256i*>(sums + at)), _mm256_load_ps(g.scale + c + at), residual == nullptr ? nullptr : residual + at);
+// `rows` rows from `row` on: up to 64 channels at a time, k in chunks.
+void row_tile(const GemmS8Args& g, const Requantize& q, uint32_t row, uint32_t rows, int16_t* wide) {
+  alignas(32) int32_t sums[kMaxRows * 64];
+  const uint32_t quads = (g.seg_k + kGemmQuad - 1) / kGemmQuad, all_quads = g.segs * quads;
+  const size_t panel_bytes = gemm_s8_panel_bytes(g.segs, g.seg_k);
+  const uint8_t* a = static_cast<const uint8_t*>(g.a) + static_cast<size_t>(row) * g.a_stride;
+  for (uint32_t first_c = 0; first_c < g.n; first_c += 16 * kMaxPanels) {
+    const uint32_t end_c = g.n - first_c < 16 * kMaxPanels ? g.n : first_c + 16 * kMaxPanels;
+    for (uint32_t first = 0; first < all_quads; first += kChunkQuads) {
+      const uint32_t count = all_quads - first < kChunkQuads ? all_quads - first : kChunkQuads;
+      if (all_quads > kChunkQuads || first_c == 0) widen(g, a, rows, quads, first, count, wide);
+      for (uint32_t c = first_c; c < end_c; c += 8) {
+        int32_t* partial = sums + (c - first_c);
+        const size_t res_at = static_cast<size_t>(row) * g.residual_stride + c;
+        const Half h{wide, g.w + c / 16 * panel_bytes + static_cast<size_t>(first) * 64 + c % 16 * 4, count, first == 0 ? g.bias + c : partial, first == 0 ? 0u : 64u,
+                     first + count < all_quads ? partial : nullptr, &q, g.scale + c, g.residual == nullptr ? nullptr : static_cast<const uint8_t*>(g.residual) + res_at, g.residual_stride,
+                     static_cast<uint8_t*>(g.y) + static_cast<size_t>(row) * g.y_stride + c, g.y_stride, g.n - c};
+        half_tile_of<kMaxRows>(rows, h);
       }
-      store_bytes(y + j, pack_ordered(q, v[0], v[1], v[2], v[3]), n - j);
     }
   }
 }
@@ -137,7 +183,7 @@ __attribute__((noinline)) void float_tile(const GemmF32Args& g, const float* a, 
 }
 
 template <int kRows>
-inline __attribute__((always_inline)) void float_tile_of(uint32_t rows, const GemmF32Args& g, const float* a, const float* w, const float* bias, const float* residual, float* y, uint32_t n) {
+LATHE_INLINE void float_tile_of(uint32_t rows, const GemmF32Args& g, const float* a, const float* w, const float* bias, const float* residual, float* y, uint32_t n) {
   if constexpr (kRows > 1) {
     if (rows != kRows) return float_tile_of<kRows - 1>(rows, g, a, w, bias, residual, y, n);
   }
@@ -149,28 +195,12 @@ inline __attribute__((always_inline)) void float_tile_of(uint32_t rows, const Ge
 void gemm_u8s8s32_6x8x4_x86_avx2(const GemmS8Args& g) {
   if (g.m == 0) return;
   alignas(32) int16_t wide[kMaxRows * kWideRow];
-  alignas(32) int32_t sums[kMaxRows * 64];
   const Requantize q = make_requantize(g.zero_point, g.lo, g.hi, g.residual_scale, g.residual_zero);
-  const uint32_t quads = (g.seg_k + kGemmQuad - 1) / kGemmQuad, all_quads = g.segs * quads;
-  const size_t panel_bytes = gemm_s8_panel_bytes(g.segs, g.seg_k);
   // Rows are split evenly: 8 rows are 4 + 4, not 6 + 2.
   const uint32_t tiles = (g.m + kMaxRows - 1) / kMaxRows, base = g.m / tiles, larger = g.m % tiles;
   for (uint32_t t = 0, row = 0, rows; t < tiles; ++t, row += rows) {
     rows = base + (t < larger ? 1 : 0);
-    const uint8_t* a = static_cast<const uint8_t*>(g.a) + static_cast<size_t>(row) * g.a_stride;
-    for (uint32_t c = 0; c < g.n; c += 16 * kMaxPanels) {
-      const uint32_t n = g.n - c < 16 * kMaxPanels ? g.n - c : 16 * kMaxPanels;
-      const int8_t* w = g.w + c / 16 * panel_bytes;
-      for (uint32_t first = 0; first < all_quads; first += kChunkQuads) {
-        const uint32_t count = all_quads - first < kChunkQuads ? all_quads - first : kChunkQuads;
-        if (all_quads > kChunkQuads || c == 0) widen(g, a, rows, quads, first, count, wide);
-        for (uint32_t half = 0; half < (n + 15) / 16 * 2; ++half) {
-          const int8_t* panel = w + half / 2 * panel_bytes + static_cast<size_t>(first) * 64 + half % 2 * 32;
-          half_tile_of<kMaxRows>(rows, wide, panel, count, first == 0 ? g.bias + c + half * 8 : nullptr, sums + half * 8);
-        }
-      }
-      finish(g, q, row, rows, c, n, sums);
-    }
+    row_tile(g, q, row, rows, wide);
   }
 }
 
