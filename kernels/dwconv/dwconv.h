@@ -42,7 +42,7 @@ struct DwConvS8Args {
   const float* scale;
   void* y;
   uint32_t y_row_step, y_col_step;
-  const void* residual;  // or null
+  const void* residual;  // or null; may be y itself
   uint32_t residual_row_step, residual_col_step;
   float residual_scale;
   int32_t residual_zero;
@@ -64,7 +64,7 @@ struct DwConvF32Args {
   const float* bias;  // or null
   float* y;
   uint32_t y_row_step, y_col_step;
-  const float* residual;  // or null
+  const float* residual;  // or null; may be y itself
   uint32_t residual_row_step, residual_col_step;
   float lo, hi;
   uint32_t rows, cols, n;

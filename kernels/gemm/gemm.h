@@ -44,7 +44,7 @@ struct GemmS8Args {
   const float* scale;  // m[c] = s_x * s_w[c] / s_y
   void* y;
   uint32_t y_stride;
-  const void* residual;  // same rows and channels as y, or null
+  const void* residual;  // same rows and channels as y, or null; may be y itself
   uint32_t residual_stride;
   float residual_scale;  // s_r / s_y
   int32_t residual_zero;
@@ -71,7 +71,7 @@ struct GemmF32Args {
   const float* bias;  // or null
   float* y;
   uint32_t y_stride;
-  const float* residual;  // or null
+  const float* residual;  // or null; may be y itself
   uint32_t residual_stride;
   float lo, hi;
   uint32_t m, n;

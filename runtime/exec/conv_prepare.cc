@@ -154,6 +154,9 @@ Status cut_conv_tasks(const PrepareInput& in, const ConvPacking& packing, ConvPa
   const uint64_t scratch = static_cast<uint64_t>(slots) * p->slot_bytes;
   if (scratch > 0x7fffffff) return {Code::kOutOfMemory, 0, static_cast<uint32_t>(scratch >> 10), 0};
   out->scratch_bytes = static_cast<uint32_t>(scratch);
+  // Kernels read a residual element before they write the result in its place.
+  const uint32_t residual = conv_residual(p->quantized != 0);
+  if (in.has(residual)) out->share_input_mask = 1u << residual;
   if (p->quantized != 0) out->unread_input_mask = 1u << (in.storage == kernels::Storage::kU8 ? kConvBiasS8 : kConvBiasU8);
   return {};
 }
