@@ -10,6 +10,7 @@ constexpr Pass kImportPasses[] = {
     {"fold-constants", passes::fold_constants},
     {"drop-identities", passes::drop_identities},
     {"cancel-transposes", passes::cancel_transposes},
+    {"fold-flatten", passes::fold_flatten},
     {"dead-code", passes::dead_code},
 };
 

@@ -15,7 +15,7 @@ struct Pass {
   Result<void> (*run)(Rewriter& rewriter);  // count of changes is rewriter.edits()
 };
 
-// What `import` applies: shape folding, constant folding, transpose cancelling, dead code. The graph stays trainable (BN unfolded, nothing fused).
+// What `import` applies: shape and constant folding, transpose cancelling, dead code. The graph stays trainable (BN unfolded, nothing fused).
 std::span<const Pass> import_passes();
 // What lowering and quantizing apply on top: BN folding, pad, activation and residual fusion, clean-up.
 std::span<const Pass> lowering_passes();

@@ -15,6 +15,8 @@ Result<void> fold_constants(Rewriter& rewriter);
 Result<void> drop_identities(Rewriter& rewriter);
 // Transposes are composed, cancelled, and moved through the ops between where that makes them fewer.
 Result<void> cancel_transposes(Rewriter& rewriter);
+// A transpose before flattening goes into the fully connected weights behind it.
+Result<void> fold_flatten(Rewriter& rewriter);
 // Unread nodes and constants go.
 Result<void> dead_code(Rewriter& rewriter);
 

@@ -97,5 +97,23 @@ TEST_CASE("equal transposes of one value become one, and constants are transpose
              "%y = Mul (%x, %k.1)\noutput %y\n");
 }
 
+const std::string kFlatten = "input %x : f32[N,4,5,3]\n%m = MaxPool2d (%x) {kernel=[2,2]}\n%t = Transpose (%m) {perm=[0,3,1,2]}\n" + random_f32("w", {2, 36}, 1);
+
+TEST_CASE("a transpose before flattening goes into the fully connected weights") {
+  check_pass(passes::fold_flatten, kFlatten + "constant %s : s64[2] = [-1, 36]\n%f = Reshape (%t, %s)\n%y = FullyConnected (%f, %w)\noutput %y\n",
+             "%m = MaxPool2d (%x) {kernel=[2,2]}\n%f = Reshape (%m, %s)\n%y = FullyConnected (%f, %w.1)\noutput %y\n");
+}
+
+TEST_CASE("a flattening that others read, that mixes samples, or whose weights are no constant keeps its transpose") {
+  const std::string flat = "constant %s : s64[2] = [-1, 36]\n%f = Reshape (%t, %s)\n%y = FullyConnected (%f, %w)\noutput %y\n";
+  check_untouched(passes::fold_flatten, kFlatten + flat + "output %f\n");
+  check_untouched(passes::fold_flatten, "input %x : f32[2,3,4,3]\n%t = Transpose (%x) {perm=[1,0,3,2]}\n" + random_f32("w", {2, 24}, 1) +
+                                            "constant %s : s64[2] = [-1, 24]\n%f = Reshape (%t, %s)\n%y = FullyConnected (%f, %w)\noutput %y\n");
+  check_untouched(passes::fold_flatten, "input %x : f32[N,3,4,3]\n%t = Transpose (%x) {perm=[0,3,1,2]}\n" + random_f32("w", {2, 4}, 1) +
+                                            "constant %s : s64[2] = [-1, 4]\n%f = Reshape (%t, %s)\n%y = FullyConnected (%f, %w)\noutput %y\n");
+  check_untouched(passes::fold_flatten, "input %x : f32[N,4,3]\ninput %w : f32[2,12]\n%t = Transpose (%x) {perm=[0,2,1]}\n"
+                                        "constant %s : s64[2] = [-1, 12]\n%f = Reshape (%t, %s)\n%y = FullyConnected (%f, %w)\noutput %y\n");
+}
+
 }  // namespace
 }  // namespace lathe::test
