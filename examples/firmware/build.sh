@@ -1,30 +1,40 @@
 #!/usr/bin/env bash
 # Build firmware that runs an embedded model, and run it under QEMU.
 #
-#   examples/firmware/build.sh DIR [--no-run]
+#   examples/firmware/build.sh DIR [--target cortex-m4|aarch64] [--no-run]
 #
-# DIR holds model.h, model.cc and model_cases.h as `lathe embed` writes them; DIR/model.elf and the objects go there too.
+# cortex-m4 (the default) is bare metal; aarch64 is the same program on Linux. DIR holds
+# model.h, model.cc and model_cases.h as `lathe embed --with-cases` writes them; model.elf and the objects go there too.
 # Exit status: 0 if every output equals the host's, 77 if a tool is missing.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-prefix=arm-none-eabi-
-target=(-mcpu=cortex-m4 -mthumb -mfloat-abi=hard -mfpu=fpv4-sp-d16)
 # The arithmetic is defined operation by operation, so nothing may be contracted into fused multiply-add.
 flags=(-std=c++20 -Wall -Wextra -ffp-contract=off -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-unwind-tables
   -fno-asynchronous-unwind-tables -ffunction-sections -fdata-sections -ffreestanding -I. -Iinclude)
-run=1 dir=
+target=cortex-m4 run=1 dir=
 
 while (($#)); do
   case $1 in
+    --target) target=$2; shift ;;
     --no-run) run=0 ;;
     -h | --help) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;;
     *) dir=$1 ;;
   esac
   shift
 done
+case $target in
+  cortex-m4)
+    prefix=arm-none-eabi- board=examples/firmware
+    cpu=(-mcpu=cortex-m4 -mthumb -mfloat-abi=hard -mfpu=fpv4-sp-d16)
+    link=(-nostartfiles --specs=nano.specs -T examples/firmware/mps2-an386.ld)
+    qemu=(qemu-system-arm -M mps2-an386 -display none -serial none -monitor none -semihosting-config enable=on,target=native -kernel) ;;
+  aarch64)
+    prefix=aarch64-linux-gnu- board=examples/firmware/linux cpu=() link=(-static) qemu=(qemu-aarch64 -cpu cortex-a53) ;;
+  *) printf 'firmware: unknown target %s\n' "$target" >&2; exit 2 ;;
+esac
 [[ -f ${dir:?name the folder with model.cc}/model.cc ]] || { printf 'firmware: %s/model.cc is missing\n' "$dir" >&2; exit 2; }
-for tool in "${prefix}g++" qemu-system-arm; do
+for tool in "${prefix}g++" "${qemu[0]}"; do
   command -v "$tool" >/dev/null || { printf 'firmware: %s is missing (tools/setup.sh --cross installs it)\n' "$tool" >&2; exit 77; }
 done
 
@@ -45,13 +55,12 @@ done >"$dir/core/list"
 xargs -0 -n 3 -P "$(nproc)" bash -c '
   set -e
   optimize=$1 source=$2 object=$3; shift 3
-  if [[ -f $object && ! $source -nt $object ]]; then exit 0; fi
-  '"${prefix}g++ ${target[*]} ${flags[*]}"' "$optimize" -c "$source" -o "$object"' compile <"$dir/core/list"
+  '"${prefix}g++ ${cpu[*]} ${flags[*]}"' "$optimize" -c "$source" -o "$object"' compile <"$dir/core/list"
 rm -f "$dir/libcore.a"
 "${prefix}ar" rcs "$dir/libcore.a" "${objects[@]}"
 
-"${prefix}g++" "${target[@]}" "${flags[@]}" -Os -I"$dir" -Iexamples/firmware -nostartfiles --specs=nano.specs -Wl,--gc-sections \
-  -T examples/firmware/mps2-an386.ld "$dir/model.cc" examples/firmware/main.cc examples/firmware/startup.cc "$dir/libcore.a" -o "$dir/model.elf"
+"${prefix}g++" "${cpu[@]}" "${flags[@]}" -Os -I"$dir" -I"$board" -Wl,--gc-sections "${link[@]}" \
+  "$dir/model.cc" examples/firmware/main.cc "$board/startup.cc" "$dir/libcore.a" -o "$dir/model.elf"
 "${prefix}size" "$dir/model.elf"
 ((run)) || exit 0
-timeout 300 qemu-system-arm -M mps2-an386 -display none -serial none -monitor none -semihosting-config enable=on,target=native -kernel "$dir/model.elf"
+timeout 300 "${qemu[@]}" "$dir/model.elf"

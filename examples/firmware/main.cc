@@ -1,11 +1,11 @@
 // Runs an embedded model from flash on given inputs, prints its outputs in hex and leaves with status 0 if every byte is what the host computed.
 //
 // model.h, model.cc: `lathe embed`. model_cases.h: inputs and expected outputs (`lathe embed --with-cases`). RAM holds the arena and the stack, nothing else.
+#include <board.h>
 #include <stdint.h>
 
 #include "model.h"
 #include "model_cases.h"
-#include "semihosting.h"
 
 namespace {
 
@@ -16,7 +16,7 @@ void print_hex(const uint8_t* bytes, uint32_t n) {
   for (uint32_t i = 0; i < n; ++i) {
     text[0] = "0123456789abcdef"[bytes[i] >> 4];
     text[1] = "0123456789abcdef"[bytes[i] & 15];
-    semihosting::print(text);
+    board::print(text);
   }
 }
 
@@ -35,7 +35,7 @@ int run_case(uint32_t index) {
     const auto* got = static_cast<const uint8_t*>(model::output(arena, i));
     print_hex(got, want.bytes < 64 ? want.bytes : 64);
     const bool equal = want.bytes == model::kOutputs[i].bytes && __builtin_memcmp(got, want.words, want.bytes) == 0;
-    semihosting::print(equal ? " equal\n" : " DIFFERENT\n");
+    board::print(equal ? " equal\n" : " DIFFERENT\n");
     wrong += equal ? 0 : 1;
   }
   return wrong;
@@ -46,6 +46,6 @@ int run_case(uint32_t index) {
 int firmware_main() {
   int wrong = 0;
   for (uint32_t i = 0; i < model_cases::kCount; ++i) wrong += run_case(i);
-  semihosting::print(wrong == 0 && model_cases::kCount != 0 ? "every output equals the host's\n" : "outputs differ from the host's\n");
+  board::print(wrong == 0 && model_cases::kCount != 0 ? "every output equals the host's\n" : "outputs differ from the host's\n");
   return wrong == 0 && model_cases::kCount != 0 ? 0 : 1;
 }

@@ -1,14 +1,14 @@
 // Start-up of a Cortex-M with an FPU: vector table, FPU on, data and bss, main. Output and exit status go through semihosting, which QEMU
 // and debuggers answer; a product replaces it with its own.
-#include "semihosting.h"
+#include <board.h>
 
 extern "C" {
 
 extern uint32_t stack_top[], data_load[], data_start[], data_end[], bss_start[], bss_end[];
 
 [[noreturn]] void fault() {
-  semihosting::print("processor fault\n");
-  semihosting::exit(99);
+  board::print("processor fault\n");
+  board::exit(99);
 }
 
 [[noreturn]] void reset() {
@@ -18,7 +18,7 @@ extern uint32_t stack_top[], data_load[], data_start[], data_end[], bss_start[],
   const uint32_t* from = data_load;
   for (uint32_t* to = data_start; to < data_end;) *to++ = *from++;
   for (uint32_t* to = bss_start; to < bss_end;) *to++ = 0;
-  semihosting::exit(firmware_main());
+  board::exit(firmware_main());
 }
 
 }  // extern "C"

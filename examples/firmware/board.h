@@ -1,10 +1,10 @@
-// Printing and leaving by Arm semihosting: an operation in r0, its operand in r1, breakpoint 0xab.
+// What the example needs of a board: printing and leaving, here by Arm semihosting (an operation in r0, its operand in r1, breakpoint 0xab).
 #pragma once
 #include <stdint.h>
 
 int firmware_main();
 
-namespace semihosting {
+namespace board {
 
 inline void call(uint32_t operation, const void* operand) {
   register uint32_t r0 asm("r0") = operation;
@@ -21,4 +21,4 @@ inline void print(const char* text) { call(0x04, text); }  // SYS_WRITE0
   }
 }
 
-}  // namespace semihosting
+}  // namespace board

@@ -1,0 +1,3 @@
+#include <board.h>
+
+int main() { return firmware_main(); }
