@@ -88,7 +88,7 @@ Result<std::vector<Inferred>> infer_node(const Graph& graph, const Node& node, s
 // The same with the parameters that the node's results have.
 Result<std::vector<Inferred>> infer_node(const Graph& graph, const Node& node);
 
-// Multiply-accumulates of a node in terms of its dims; a constant 0 for ops that have none.
+// Multiply-accumulates of a node in terms of its dims; an invalid Dim for ops that have none.
 Result<Dim> node_macs(const Graph& graph, const Node& node);
 
 // A known element type, rank at most kMaxRank, valid dims, constant ones in [0, 2^31).

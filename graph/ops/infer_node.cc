@@ -152,7 +152,7 @@ Result<std::vector<Inferred>> infer_node(const Graph& graph, const Node& node) {
 
 Result<Dim> node_macs(const Graph& graph, const Node& node) {
   const OpDef& def = op_def(node.op);
-  if (def.macs == nullptr) return graph.dims().constant(0);
+  if (def.macs == nullptr) return Dim{};
   LATHE_TRY(const std::vector<OperandView> views, view_operands(graph, node, def));
   std::vector<TensorType> results;
   for (const ValueId v : node.outputs) results.push_back(graph.value(v).type);

@@ -23,7 +23,7 @@ TestFile make_file() {
   TestFile f;
   f.size = 64 * 9;
   f.data = test::aligned_bytes(f.size);
-  f.header() = FileHeader{kFileMagic, kFileMajor, kFileMinor, f.size, 4, sizeof(FileSection), {}};
+  f.header() = FileHeader{kFileMagic, kFileMajor, kFileMinor, f.size, 4, sizeof(FileSection), 0, {}};
   f.section(0) = {SectionKind::kMeta, 0, 3, 0, 10, 0};
   f.section(1) = {SectionKind::kWeights, 0, 4, 0, 100, 0};
   f.section(2) = {SectionKind::kPlan, kSectionRequired, 6, 0, 30, 0};

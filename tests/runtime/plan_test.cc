@@ -182,8 +182,9 @@ TEST_CASE("quantized values cross the border with their top bit turned under u8 
   options.storage = kernels::Storage::kU8;
   CoreRun run;
   REQUIRE(run.bind(p, {Shape{{4}, 1}, Shape{{4}, 1}}, options).ok());
-  const int8_t in[] = {-128, -1, 0, 127};
-  int8_t out[4] = {}, out2[4] = {};
+  // Room for four words: the table's copy moves words, where these values are bytes.
+  alignas(4) const int8_t in[16] = {-128, -1, 0, 127};
+  alignas(4) int8_t out[16] = {}, out2[16] = {};
   // Reshape is an alias here, so that the words of the table's copy do not matter.
   REQUIRE(run.binding.plan.tensors[x].offset == run.binding.plan.tensors[y].offset);
   run.run({in, in}, {out, out2});

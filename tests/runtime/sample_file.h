@@ -37,7 +37,7 @@ inline FileImage make_file(bool with_plan = true) {
   FileImage file;
   file.size = at;
   file.data = aligned_bytes(at);
-  const FileHeader header{kFileMagic, kFileMajor, kFileMinor, at, count, sizeof(FileSection), {}};
+  const FileHeader header{kFileMagic, kFileMajor, kFileMinor, at, count, sizeof(FileSection), 0, {}};
   std::memcpy(file.data.get(), &header, sizeof header);
   std::memcpy(file.data.get() + sizeof header, sections, count * sizeof(FileSection));
   for (uint32_t i = 0; i < count; ++i) std::memcpy(file.data.get() + sections[i].offset_units * 64ull, parts[i], sizes[i]);
