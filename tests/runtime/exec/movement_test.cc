@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "tests/machine.h"
 #include "tests/runtime/exec/op_run.h"
 
 namespace lathe::test {
@@ -173,6 +174,7 @@ TEST_CASE("padding surrounds, negative padding crops, and the value is the outpu
 TEST_CASE("concat puts inputs side by side and regrids quantized ones that need it") {
   const QuantParams other{0.09f, -40, -128, 127};
   for (const std::vector<int>& lead : {std::vector<int>{}, std::vector<int>{3}, std::vector<int>{120, 130}}) {
+    if (kSmallMachine && lead.size() == 2) continue;
     for (const auto& type : kTypes) {
       for (const std::vector<int>& tail : {std::vector<int>{}, std::vector<int>{4}}) {
         std::vector<TestTensor> inputs;

@@ -16,7 +16,7 @@ Pool2dAttrs pool(int kernel, int stride, int pad, int ceil_mode = 0, int count_p
   a.kernel[0] = a.kernel[1] = kernel;
   a.stride[0] = a.stride[1] = stride;
   a.dilation[0] = a.dilation[1] = dilation;
-  for (int& p : a.pad) p = pad;
+  for (int32_t& p : a.pad) p = pad;
   a.ceil_mode = ceil_mode;
   a.count_pad = count_pad;
   return a;
