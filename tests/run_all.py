@@ -89,7 +89,9 @@ def run_suite(args, cap, first):
     log.unlink(missing_ok=True)
     command = ["meson", "test", "-C", str(args.build), "--no-rebuild", "--print-errorlogs", "--logbase", base,
                "--timeout-multiplier", str(args.timeout_multiplier)]
-    if not first:
+    if args.suite:
+        command += ["--suite", args.suite]
+    elif not first:
         command += ["--no-suite", "checks"]
     env = {k: v for k, v in os.environ.items() if k != "LATHE_ISA"}
     if cap:
@@ -108,6 +110,7 @@ def main():
     p.add_argument("build", type=Path)
     p.add_argument("--label", default="suite")
     p.add_argument("--uncapped-only", action="store_true", help="do not repeat the suite under ISA_CAPS")
+    p.add_argument("--suite", help="only this meson suite")
     p.add_argument("--timeout-multiplier", type=float, default=10)
     p.add_argument("--totals", type=Path, help="append 'passed failed skipped' to this file")
     args = p.parse_args()

@@ -5,8 +5,8 @@
 #
 #   (none)      release build with g++; the suite uncapped and under each LATHE_ISA
 #   --sanitize  instead: AddressSanitizer and UndefinedBehaviorSanitizer
-#   --cross     instead: the core for aarch64 and for Cortex-M4, both under QEMU;
-#               installs their toolchains
+#   --cross     instead: the core for aarch64 and for Cortex-M4, and models that the host
+#               quantized on both, under QEMU; installs their toolchains
 #   --clang     instead: release build with clang++
 #
 # Options add up. Exit status 0 only if something ran and nothing failed. Real
@@ -68,6 +68,7 @@ cross() {
     leg "$target" "build-$target" '--uncapped-only --timeout-multiplier 30' \
       --buildtype=release --cross-file "tests/cross/$target.ini" -Dcore_only=true
   done
+  leg 'models on other processors' build '--uncapped-only --suite firmware' --buildtype=release
 }
 
 main() {

@@ -88,7 +88,7 @@ TEST_CASE("a picture whose header claims too many pixels takes no memory") {
 TEST_CASE("a real photograph survives truncation and flips as an error or a picture") {
   const std::string path = test::data_path("datasets/photos/face.jpg");
   if (path.empty()) {
-    MESSAGE("skipped: datasets/photos is not here");
+    test::say_skipped("datasets/photos", "no data");
     return;
   }
   const Bytes whole = read_file(path).value();

@@ -15,7 +15,7 @@ std::optional<Dataset> load_real(const std::string& toml, const std::string& dat
   std::error_code ec;
   const std::string path = data.starts_with('/') ? data : test::data_root() + "/" + data;
   if (!std::filesystem::exists(path, ec)) {
-    MESSAGE("skipped: " << data << " is not here");
+    test::say_skipped(data, "no data");
     return std::nullopt;
   }
   // The descriptions' default for LATHE_DATA is the one of test_data.h.

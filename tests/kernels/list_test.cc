@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "test_data.h"
 #include "tests/kernels/under_test.h"
 
 namespace lathe::kernels {
@@ -12,8 +13,8 @@ namespace lathe::kernels {
 TEST_CASE("every kernel that this machine lacks is named as skipped, and an expected ISA is there") {
   const IsaSet have = runnable_isa();
   for (const Kernel& k : all_kernels()) {
-    if (k.fn == nullptr) MESSAGE("skipped, not in this build: " << std::string(k.name));
-    if (k.fn != nullptr && !covers(have, k.needs)) MESSAGE("skipped, not on this CPU: " << std::string(k.name));
+    if (k.fn == nullptr) test::say_skipped(k.name, "not in this build");
+    if (k.fn != nullptr && !covers(have, k.needs)) test::say_skipped(k.name, "this CPU lacks it, or LATHE_ISA caps it");
   }
   if (const char* expected = std::getenv("LATHE_EXPECT_ISA")) {
     bool known = false;

@@ -179,7 +179,7 @@ TEST_CASE("labelled networks in INT8 stay within a point of float on the first 4
     CAPTURE(std::string(c.model));
     const std::string path = data_path(c.model);
     if (path.empty()) {
-      MESSAGE("skipped, no data: ", std::string(c.model));
+      say_skipped(c.model, "no data");
       continue;
     }
     const auto data = Dataset::load(std::string(LATHE_SOURCE_ROOT "/tests/datasets/") + c.data + ".toml");
@@ -199,7 +199,7 @@ TEST_CASE("labelled networks in INT8 stay within a point of float on the first 4
 TEST_CASE("ResNet-20 in INT8 gives the same bits on every instruction set, thread count and batch") {
   const std::string path = data_path("models/cifar10_resnet/resnet20_cifar10.onnx");
   if (path.empty()) {
-    MESSAGE("skipped, no data");
+    say_skipped("ResNet-20 bit-exactness", "no data");
     return;
   }
   const auto data = Dataset::load(LATHE_SOURCE_ROOT "/tests/datasets/cifar10.toml");
@@ -209,7 +209,7 @@ TEST_CASE("ResNet-20 in INT8 gives the same bits on every instruction set, threa
   std::vector<uint8_t> expected;
   for (const auto& level : kernels::kIsaLevels) {
     if (!kernels::covers(detected_isa(), level.set)) {
-      MESSAGE("skipped, this CPU has no ", std::string(level.name));
+      say_skipped(std::string("ResNet-20 on ") + level.name, "this CPU lacks it");
       continue;
     }
     for (const uint32_t threads : {1u, 2u})
@@ -236,7 +236,7 @@ TEST_CASE("ResNet-20 in INT8 gives the same bits on every instruction set, threa
 TEST_CASE("networks without labels keep 20 dB or 97 % agreement in INT8 on crops of photographs") {
   const std::string photos = data_path("datasets/photos");
   if (photos.empty()) {
-    MESSAGE("skipped, no data");
+    say_skipped("networks on photographs", "no data");
     return;
   }
   struct Case {
@@ -267,7 +267,7 @@ TEST_CASE("the anomaly detector keeps 20 dB in INT8 on windows of a real spectro
   const std::string path = data_path("models/mlperf_tiny_onnx/ad_alibaba_fp32.onnx");
   const std::string spectrogram = data_path("datasets/ad01/normal_id_01_00000000_hist_librosa.bin");
   if (path.empty() || spectrogram.empty()) {
-    MESSAGE("skipped, no data");
+    say_skipped("anomaly detector", "no data");
     return;
   }
   const auto bytes = read_file(spectrogram);
