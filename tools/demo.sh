@@ -20,8 +20,8 @@ tools/setup.sh
 
 say 'build (a release build without -march=native; kernels are picked at run time)'
 [ -f build/build.ninja ] || meson setup build --buildtype=release
-ninja -C build lathe
-lathe=build/lathe
+ninja -C build tools/lathe
+lathe=build/tools/lathe
 mkdir -p "$out"
 
 say 'import the float ONNX model'
