@@ -34,7 +34,7 @@ void try_run(const BuiltProgram& built, const BindOptions& o, Mutated* count) {
     s.rank = t.rank;
     for (uint32_t d = 0; d < t.rank; ++d) s.dims[d] = program.dim(t.dims[d]).op == DimOp::kConst ? program.dim(t.dims[d]).a : 1;
     uint32_t n = 0;
-    if (!checked_elems(s, dtype_bytes(t.dtype), &n) || n > 1u << 22) {
+    if (!checked_elems(s, dtype_bytes(t.dtype), &n) || n > 1u << 17) {
       ++count->refused;
       return;
     }
