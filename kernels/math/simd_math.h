@@ -15,6 +15,17 @@ template <class L, class Body> [[gnu::always_inline]] inline void for_each_vecto
   if (i < n) body(i, typename L::Part{n - i});
 }
 
+// The same in strips of kVectors neighbouring vectors, body(i, Strip<kVectors>, Whole), and then vector by vector, body(i, Strip<1>, Whole or Part): for
+// loops whose sums would wait for one another if there were only one.
+template <uint32_t kCount> struct Strip {
+  static constexpr uint32_t kVectors = kCount;
+};
+template <class L, uint32_t kVectors, class Body> [[gnu::always_inline]] inline void for_each_strip(uint32_t n, const Body& body) {
+  uint32_t begin = 0;
+  for (; begin + kVectors * L::kWidth <= n; begin += kVectors * L::kWidth) body(begin, Strip<kVectors>{}, typename L::Whole{});
+  for_each_vector<L>(n - begin, [&](uint32_t i, auto part) __attribute__((always_inline)) { body(begin + i, Strip<1>{}, part); });
+}
+
 // NaN stays NaN.
 template <class L> [[gnu::always_inline]] inline typename L::F clamp_lanes(typename L::F v, typename L::F lo, typename L::F hi) {
   return L::min(hi, L::max(lo, v));

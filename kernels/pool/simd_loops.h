@@ -16,13 +16,18 @@ template <class F> [[gnu::always_inline]] inline void each_pixel(const PoolGeome
   }
 }
 
+inline constexpr uint32_t kStripVectors = 4;
+
 template <class L> void max_pool_f32(const MaxPoolF32Args& a) {
   using F = typename L::F;
   each_pixel(a.g, a.row_begin, a.row_end, [&](const Window& p, uint32_t out, uint32_t, uint32_t) __attribute__((always_inline)) {
-    for_each_vector<L>(a.g.c, [&](uint32_t c, auto part) __attribute__((always_inline)) {
-      F best(-kFloatInfinity);
-      each_tap(a.g, p, [&](uint32_t at) __attribute__((always_inline)) { best = L::max(L::load(a.x + at + c, part), best); });
-      L::store(a.y + out + c, best, part);
+    for_each_strip<L, kStripVectors>(a.g.c, [&](uint32_t c, auto strip, auto part) __attribute__((always_inline)) {
+      F best[strip.kVectors];
+      for (F& v : best) v = F(-kFloatInfinity);
+      each_tap(a.g, p, [&](uint32_t at) __attribute__((always_inline)) {
+        for (uint32_t v = 0; v < strip.kVectors; ++v) best[v] = L::max(L::load(a.x + at + c + v * L::kWidth, part), best[v]);
+      });
+      for (uint32_t v = 0; v < strip.kVectors; ++v) L::store(a.y + out + c + v * L::kWidth, best[v], part);
     });
   });
 }
@@ -32,10 +37,13 @@ template <class L> void avg_pool_f32(const AvgPoolF32Args& a) {
   each_pixel(a.g, a.row_begin, a.row_end, [&](const Window& p, uint32_t out, uint32_t oh, uint32_t ow) __attribute__((always_inline)) {
     const uint32_t count = counted_rows(a.g, a.rule, oh) * counted_columns(a.g, a.rule, ow);
     const F n(static_cast<float>(count == 0 ? 1 : count));
-    for_each_vector<L>(a.g.c, [&](uint32_t c, auto part) __attribute__((always_inline)) {
-      F sum(0.0f);
-      each_tap(a.g, p, [&](uint32_t at) __attribute__((always_inline)) { sum = sum + L::load(a.x + at + c, part); });
-      L::store(a.y + out + c, sum / n, part);
+    for_each_strip<L, kStripVectors>(a.g.c, [&](uint32_t c, auto strip, auto part) __attribute__((always_inline)) {
+      F sums[strip.kVectors];
+      for (F& v : sums) v = F(0.0f);
+      each_tap(a.g, p, [&](uint32_t at) __attribute__((always_inline)) {
+        for (uint32_t v = 0; v < strip.kVectors; ++v) sums[v] = sums[v] + L::load(a.x + at + c + v * L::kWidth, part);
+      });
+      for (uint32_t v = 0; v < strip.kVectors; ++v) L::store(a.y + out + c + v * L::kWidth, sums[v] / n, part);
     });
   });
 }
@@ -49,10 +57,13 @@ template <class L, bool kUnsigned> void avg_pool_8(const AvgPoolS8Args& a) {
   each_pixel(a.g, a.row_begin, a.row_end, [&](const Window& p, uint32_t out, uint32_t oh, uint32_t ow) __attribute__((always_inline)) {
     const F m(multiplier_for(*a.c, counted_rows(a.g, a.rule, oh) * counted_columns(a.g, a.rule, ow)));
     const I zeros(static_cast<int32_t>(p.inside()) * a.c->x_zero);
-    for_each_vector<L>(a.g.c, [&](uint32_t c, auto part) __attribute__((always_inline)) {
-      I sum(0);
-      each_tap(a.g, p, [&](uint32_t at) __attribute__((always_inline)) { sum = sum + L::template load8<kUnsigned>(x + at + c, 0, part); });
-      L::store8(y + out + c, rounding(L::to_float(sum - zeros) * m), part);
+    for_each_strip<L, kStripVectors>(a.g.c, [&](uint32_t c, auto strip, auto part) __attribute__((always_inline)) {
+      I sums[strip.kVectors];
+      for (I& v : sums) v = I(0);
+      each_tap(a.g, p, [&](uint32_t at) __attribute__((always_inline)) {
+        for (uint32_t v = 0; v < strip.kVectors; ++v) sums[v] = sums[v] + L::template load8<kUnsigned>(x + at + c + v * L::kWidth, 0, part);
+      });
+      for (uint32_t v = 0; v < strip.kVectors; ++v) L::store8(y + out + c + v * L::kWidth, rounding(L::to_float(sums[v] - zeros) * m), part);
     });
   });
 }
@@ -61,15 +72,18 @@ template <class L, bool kUnsigned> void avg_pool_8(const AvgPoolS8Args& a) {
 template <class L> [[gnu::always_inline]] inline void mean_columns_f32(const MeanF32Args& g) {
   using F = typename L::F;
   const F n(static_cast<float>(g.k));
-  for_each_vector<L>(g.n, [&](uint32_t i, auto part) __attribute__((always_inline)) {
-    F total(0.0f);
+  for_each_strip<L, kStripVectors>(g.n, [&](uint32_t i, auto strip, auto part) __attribute__((always_inline)) {
+    F totals[strip.kVectors], blocks[strip.kVectors];
+    for (F& v : totals) v = F(0.0f);
     for (uint32_t begin = 0; begin < g.k; begin += kMeanBlock) {
       const uint32_t end = g.k - begin < kMeanBlock ? g.k : begin + kMeanBlock;
-      F block(0.0f);
-      for (uint32_t j = begin; j < end; ++j) block = block + L::load(g.x + i + j * g.k_step, part);
-      total = total + block;
+      for (F& v : blocks) v = F(0.0f);
+      for (uint32_t j = begin; j < end; ++j) {
+        for (uint32_t v = 0; v < strip.kVectors; ++v) blocks[v] = blocks[v] + L::load(g.x + i + v * L::kWidth + j * g.k_step, part);
+      }
+      for (uint32_t v = 0; v < strip.kVectors; ++v) totals[v] = totals[v] + blocks[v];
     }
-    L::store(g.y + i, total / n, part);
+    for (uint32_t v = 0; v < strip.kVectors; ++v) L::store(g.y + i + v * L::kWidth, totals[v] / n, part);
   });
 }
 
@@ -109,23 +123,13 @@ template <class L, bool kUnsigned> [[gnu::always_inline]] inline void mean_colum
   const Rounding<L> rounding(g.c.zero_point, g.c.lo, g.c.hi);
   const F m(g.c.m);
   const I zeros(static_cast<int32_t>(g.k) * g.c.x_zero);
-  const auto finish = [&](I sum) __attribute__((always_inline)) { return rounding(L::to_float(sum - zeros) * m); };
-  constexpr uint32_t kVectors = 4;  // so that a visit uses much of a cache line
-  constexpr uint32_t kStrip = kVectors * L::kWidth;
-  const typename L::Whole whole{};
-  uint32_t i = 0;
-  for (; i + kStrip <= g.n; i += kStrip) {
-    I sums[kVectors];
-    for (uint32_t v = 0; v < kVectors; ++v) sums[v] = I(0);
+  for_each_strip<L, kStripVectors>(g.n, [&](uint32_t i, auto strip, auto part) __attribute__((always_inline)) {
+    I sums[strip.kVectors];
+    for (I& v : sums) v = I(0);
     for (uint32_t j = 0; j < g.k; ++j) {
-      for (uint32_t v = 0; v < kVectors; ++v) sums[v] = sums[v] + L::template load8<kUnsigned>(x + i + v * L::kWidth + j * g.k_step, 0, whole);
+      for (uint32_t v = 0; v < strip.kVectors; ++v) sums[v] = sums[v] + L::template load8<kUnsigned>(x + i + v * L::kWidth + j * g.k_step, 0, part);
     }
-    for (uint32_t v = 0; v < kVectors; ++v) L::store8(y + i + v * L::kWidth, finish(sums[v]), whole);
-  }
-  for_each_vector<L>(g.n - i, [&](uint32_t c, auto part) __attribute__((always_inline)) {
-    I sum(0);
-    for (uint32_t j = 0; j < g.k; ++j) sum = sum + L::template load8<kUnsigned>(x + i + c + j * g.k_step, 0, part);
-    L::store8(y + i + c, finish(sum), part);
+    for (uint32_t v = 0; v < strip.kVectors; ++v) L::store8(y + i + v * L::kWidth, rounding(L::to_float(sums[v] - zeros) * m), part);
   });
 }
 
