@@ -18,6 +18,8 @@ struct Layer {
   ConvCase c;
 };
 const Layer kLayers[] = {
+    {"3x3_28x28x1_16", {.h = 28, .w = 28, .ic = 1, .oc = 16}},
+    {"3x3_28x28x16_16", {.h = 28, .w = 28, .ic = 16, .oc = 16}},
     {"3x3_32x32x3_16", {.h = 32, .w = 32, .ic = 3, .oc = 16}},
     {"3x3_32x32x16_16", {.h = 32, .w = 32, .ic = 16, .oc = 16, .residual = true}},
     {"3x3_32x32x16_32_s2", {.h = 32, .w = 32, .ic = 16, .oc = 32, .stride_h = 2, .stride_w = 2}},

@@ -27,14 +27,19 @@ inline __attribute__((always_inline)) Requantize make_requantize(int32_t z, int3
   return q;
 }
 
+inline __attribute__((always_inline)) __m256i round_scaled(const Requantize& q, __m256 v) { return _mm256_cvtps_epi32(_mm256_min_ps(v, q.hi)); }
+
+// float(r - z_r) * m_r of 8 bytes of u8.
+inline __attribute__((always_inline)) __m256 residual8(const Requantize& q, const uint8_t* residual) {
+  const __m256i r = _mm256_sub_epi32(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(residual))), q.residual_zero);
+  return _mm256_mul_ps(_mm256_cvtepi32_ps(r), q.residual_scale);
+}
+
 // float(acc) * m, rounded; `residual`: null or 8 bytes of u8.
 inline __attribute__((always_inline)) __m256i requantize8(const Requantize& q, __m256i acc, __m256 scale, const uint8_t* residual) {
   __m256 v = _mm256_mul_ps(_mm256_cvtepi32_ps(acc), scale);
-  if (residual != nullptr) {
-    const __m256i r = _mm256_sub_epi32(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(residual))), q.residual_zero);
-    v = _mm256_add_ps(v, _mm256_mul_ps(_mm256_cvtepi32_ps(r), q.residual_scale));
-  }
-  return _mm256_cvtps_epi32(_mm256_min_ps(v, q.hi));
+  if (residual != nullptr) v = _mm256_add_ps(v, residual8(q, residual));
+  return round_scaled(q, v);
 }
 
 // Four rounded vectors to 32 bytes of u8 in order.
