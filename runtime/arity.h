@@ -1,5 +1,5 @@
-// How many operands a step of each op has in a program (after lowering: runtime/exec/exec.h lists them), and the newest version of its
-// record that this build reads. -Wswitch makes an op that is missing here an error.
+// How many operands a step of each op has in a program (after lowering: runtime/exec/exec.h lists them), and the newest version
+// of its record that this build reads. -Wswitch makes an op that is missing here an error.
 #pragma once
 #include <stdint.h>
 

@@ -1,5 +1,6 @@
-// Attributes of operators: plain structs of fixed capacity and 32-bit members, so that their bytes are the same on every target and are what
-// the PLAN section stores. Each struct lists its members once, in visit(); printing, parsing, equality and the files follow that list.
+// Attributes of operators: plain structs of fixed capacity and 32-bit members, so that their bytes are the same on every target
+// and are what the PLAN section stores. Each struct lists its members once, in visit(); printing, parsing, equality and the files
+// follow that list.
 //
 // visit(self, v) calls v("name", member) for every member in order. Appending a member raises the op's version in PLAN
 // (runtime/program.h): a reader fills what an older, shorter record lacks with the defaults below.
@@ -27,8 +28,8 @@ struct NoAttrs {
   constexpr bool operator==(const NoAttrs&) const = default;
 };
 
-// 2-D convolution, NHWC, weights OHWI. Pads: top, left, bottom, right. The result is clamped to [lo, hi] (real values) after the residual is
-// added. Depthwise is groups == ic == oc * multiplier.
+// 2-D convolution, NHWC, weights OHWI. Pads: top, left, bottom, right. The result is clamped to [lo, hi] (real values) after the
+// residual is added. Depthwise is groups == ic == oc * multiplier.
 struct Conv2dAttrs {
   static constexpr bool kEmpty = false;
   int32_t stride[2] = {1, 1};
@@ -71,7 +72,12 @@ struct Pool2dAttrs {
   int32_t ceil_mode = 0;
   int32_t count_pad = 0;
   template <class Self, class V> static constexpr void visit(Self& s, V&& v) {
-    v("kernel", s.kernel); v("stride", s.stride); v("dilation", s.dilation); v("pad", s.pad); v("ceil_mode", s.ceil_mode); v("count_pad", s.count_pad);
+    v("kernel", s.kernel);
+    v("stride", s.stride);
+    v("dilation", s.dilation);
+    v("pad", s.pad);
+    v("ceil_mode", s.ceil_mode);
+    v("count_pad", s.count_pad);
   }
   constexpr bool operator==(const Pool2dAttrs&) const = default;
 };
@@ -144,7 +150,12 @@ struct PadAttrs {
   Ints before;
   Ints after;
   float value = 0.0f;
-  template <class Self, class V> static constexpr void visit(Self& s, V&& v) { v("before", s.before); v("after", s.after); v("value", s.value); }
+  template <class Self, class V>
+  static constexpr void visit(Self& s, V&& v) {
+    v("before", s.before);
+    v("after", s.after);
+    v("value", s.value);
+  }
   constexpr bool operator==(const PadAttrs&) const = default;
 };
 

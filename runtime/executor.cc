@@ -18,7 +18,8 @@ bool copied(const BoundPort& port) { return (port.mode == PortMode::kCopy || por
 void load_inputs(const BoundPlan& plan, const RunMemory& memory, const void* const* inputs) {
   for (uint32_t i = 0; i < plan.input_count; ++i) {
     const BoundPort& port = plan.ports[i];
-    if (copied(port)) copy_port(memory.at(plan.tensors[port.tensor]), static_cast<const uint8_t*>(inputs[i]), port.bytes, port.mode);
+    if (copied(port))
+      copy_port(memory.at(plan.tensors[port.tensor]), static_cast<const uint8_t*>(inputs[i]), port.bytes, port.mode);
   }
 }
 
@@ -41,8 +42,8 @@ void reset_variables(const BoundPlan& plan, const RunMemory& memory) {
   }
 }
 
-void run_steps(const BoundPlan& plan, const ExecEntry* table, const RunMemory& memory, const Parallel& parallel, const StepHook* hook, uint32_t begin,
-               uint32_t end) {
+void run_steps(const BoundPlan& plan, const ExecEntry* table, const RunMemory& memory, const Parallel& parallel,
+               const StepHook* hook, uint32_t begin, uint32_t end) {
   const RunContext context(plan, memory, parallel);
   for (uint32_t i = begin; i < end; ++i) {
     if (hook != nullptr && hook->before != nullptr) hook->before(hook->self, i);

@@ -4,12 +4,13 @@
 //   64  section_count records of record_bytes each
 //   ... sections, each starting on a multiple of 64 bytes, in any order, gaps zero
 //
-// Append only: a reader of the same major skips unknown optional sections and refuses unknown required ones. META, GRAPH, CALIB and TESTS are
-// FlatBuffers for hosts (graph/file/); PLAN and WEIGHTS (runtime/program.h) are all that the core reads. A file may hold several PLAN sections, told
-// apart by `tag`, the target they were lowered for. Checksums are written always and verified by `check` and install, not on load.
+// Append only: a reader of the same major skips unknown optional sections and refuses unknown required ones. META, GRAPH, CALIB
+// and TESTS are FlatBuffers for hosts (graph/file/); PLAN and WEIGHTS (runtime/program.h) are all that the core reads. A file may
+// hold several PLAN sections, told apart by `tag`, the target they were lowered for. Checksums are written always and verified by
+// `check` and install, not on load.
 //
-// file_open() checks the whole structure before anything is dereferenced. A FileView is an immutable view: share it between threads; it must not
-// outlive the bytes.
+// file_open() checks the whole structure before anything is dereferenced. A FileView is an immutable view: share it between
+// threads; it must not outlive the bytes.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -79,8 +80,9 @@ class FileView {
   Bytes file_;
 };
 
-// Checks header, section table and every section's place, then gives the view. Requires: file.data on 64 bytes. Errors: kCorrupt (where: the section's
-// index, or 0 for the header; needed, got: sizes in bytes, saturated), kVersion (a newer major), kUnsupported (an unknown required section; got: its kind).
+// Checks header, section table and every section's place, then gives the view. Requires: file.data on 64 bytes. Errors: kCorrupt
+// (where: the section's index, or 0 for the header; needed, got: sizes in bytes, saturated), kVersion (a newer major),
+// kUnsupported (an unknown required section; got: its kind).
 Status file_open(Bytes file, FileView* out);
 
 }  // namespace lathe

@@ -1,5 +1,6 @@
-// The structural check of PLAN. Everything is checked in the order in which later checks and every reader rely on it: header, table
-// bounds, dims, tensors, steps, segments. All sums and products are made in 64 bits from 32-bit fields, so none can overflow.
+// The structural check of PLAN. Everything is checked in the order in which later checks and every reader rely on it: header,
+// table bounds, dims, tensors, steps, segments. All sums and products are made in 64 bits from 32-bit fields, so none can
+// overflow.
 #include "runtime/program.h"
 
 #include "runtime/arity.h"
@@ -9,7 +10,8 @@ namespace {
 
 constexpr Status corrupt(uint32_t where, uint64_t needed, uint64_t got) {
   constexpr uint64_t kMax = 0xffffffffu;
-  return {Code::kCorrupt, where, static_cast<uint32_t>(needed < kMax ? needed : kMax), static_cast<uint32_t>(got < kMax ? got : kMax)};
+  return {Code::kCorrupt, where, static_cast<uint32_t>(needed < kMax ? needed : kMax),
+          static_cast<uint32_t>(got < kMax ? got : kMax)};
 }
 
 // One bit per tensor; on the stack, so that the check needs no memory from the caller.
@@ -105,13 +107,21 @@ Status check_dims(const Program& p) {
     switch (d.op) {
       case DimOp::kConst: break;
       case DimOp::kSymbol:
-        if (d.a < 0 || static_cast<uint32_t>(d.a) >= h.symbol_count) return corrupt(i, h.symbol_count, static_cast<uint32_t>(d.a));
+        if (d.a < 0 || static_cast<uint32_t>(d.a) >= h.symbol_count)
+          return corrupt(i, h.symbol_count, static_cast<uint32_t>(d.a));
         break;
       case DimOp::kValue:
-        if (d.a < 0 || static_cast<uint32_t>(d.a) >= h.tensor_count) return corrupt(i, h.tensor_count, static_cast<uint32_t>(d.a));
+        if (d.a < 0 || static_cast<uint32_t>(d.a) >= h.tensor_count)
+          return corrupt(i, h.tensor_count, static_cast<uint32_t>(d.a));
         if (d.b < 0) return corrupt(i, 0, static_cast<uint32_t>(d.b));
         break;
-      case DimOp::kAdd: case DimOp::kSub: case DimOp::kMul: case DimOp::kFloorDiv: case DimOp::kCeilDiv: case DimOp::kMin: case DimOp::kMax:
+      case DimOp::kAdd:
+      case DimOp::kSub:
+      case DimOp::kMul:
+      case DimOp::kFloorDiv:
+      case DimOp::kCeilDiv:
+      case DimOp::kMin:
+      case DimOp::kMax:
         if (d.a < 0 || static_cast<uint32_t>(d.a) >= i) return corrupt(i, i, static_cast<uint32_t>(d.a));
         if (d.b < 0 || static_cast<uint32_t>(d.b) >= i) return corrupt(i, i, static_cast<uint32_t>(d.b));
         break;
@@ -146,7 +156,8 @@ Status check_quant(uint32_t index, const ProgramTensor& t) {
   int64_t lo = 0, hi = 0;
   if (!quant_range(t.dtype, &lo, &hi)) return corrupt(index, 0, static_cast<uint32_t>(t.dtype));
   if (!(q.scale > 0) || !finite(q.scale)) return corrupt(index, 0, 0);
-  if (q.qmin < lo || q.qmax > hi || q.qmin > q.zero_point || q.zero_point > q.qmax) return corrupt(index, static_cast<uint32_t>(q.qmin), static_cast<uint32_t>(q.qmax));
+  if (q.qmin < lo || q.qmax > hi || q.qmin > q.zero_point || q.zero_point > q.qmax)
+    return corrupt(index, static_cast<uint32_t>(q.qmin), static_cast<uint32_t>(q.qmax));
   return {};
 }
 
@@ -160,10 +171,13 @@ Status check_tensors(const Program& p) {
   for (uint32_t i = 0; i < h.tensor_count; ++i) {
     const ProgramTensor& t = p.tensor(i);
     if (dtype_bytes(t.dtype) == 0) return {Code::kVersion, i, 0, static_cast<uint32_t>(t.dtype)};
-    if (t.kind > TensorKind::kTemporary) return corrupt(i, static_cast<uint32_t>(TensorKind::kTemporary), static_cast<uint32_t>(t.kind));
-    if (t.layout > Layout::kPadded16) return {Code::kVersion, i, static_cast<uint32_t>(Layout::kPadded16), static_cast<uint32_t>(t.layout)};
+    if (t.kind > TensorKind::kTemporary)
+      return corrupt(i, static_cast<uint32_t>(TensorKind::kTemporary), static_cast<uint32_t>(t.kind));
+    if (t.layout > Layout::kPadded16)
+      return {Code::kVersion, i, static_cast<uint32_t>(Layout::kPadded16), static_cast<uint32_t>(t.layout)};
     if (t.layout != Layout::kPlain && t.kind != TensorKind::kConstant) return corrupt(i, 0, static_cast<uint32_t>(t.layout));
-    if ((t.flags & ~(kTensorHasQuant | kTensorForeignRead)) != 0) return {Code::kVersion, i, kTensorHasQuant | kTensorForeignRead, t.flags};
+    if ((t.flags & ~(kTensorHasQuant | kTensorForeignRead)) != 0)
+      return {Code::kVersion, i, kTensorHasQuant | kTensorForeignRead, t.flags};
     if (t.rank > kMaxRank) return corrupt(i, kMaxRank, t.rank);
     for (uint32_t k = 0; k < t.rank; ++k)
       if (t.dims[k] >= h.dim_count) return corrupt(i, h.dim_count, t.dims[k]);
@@ -185,11 +199,13 @@ Status check_step_record(const Program& p, uint32_t index, const ProgramStep& s)
   if (op_name(op) == nullptr) return {Code::kUnsupported, index, 0, s.op};
   const Arity arity = op_arity(op);
   if (s.version == 0 || s.version > arity.version) return {Code::kVersion, index, arity.version, s.version};
-  if (s.n_in < arity.min_in || s.n_in > arity.max_in) return corrupt(index, s.n_in < arity.min_in ? arity.min_in : arity.max_in, s.n_in);
+  if (s.n_in < arity.min_in || s.n_in > arity.max_in)
+    return corrupt(index, s.n_in < arity.min_in ? arity.min_in : arity.max_in, s.n_in);
   if (s.n_out != arity.out) return corrupt(index, arity.out, s.n_out);
   const uint64_t end = static_cast<uint64_t>(s.operands) + s.n_in + s.n_out;
   if (end > h.operand_count) return corrupt(index, end, h.operand_count);
-  if (s.attrs % 4 != 0 || s.attr_bytes % 4 != 0 || s.attr_bytes > op_attr_bytes(op)) return corrupt(index, op_attr_bytes(op), s.attr_bytes);
+  if (s.attrs % 4 != 0 || s.attr_bytes % 4 != 0 || s.attr_bytes > op_attr_bytes(op))
+    return corrupt(index, op_attr_bytes(op), s.attr_bytes);
   const uint64_t attr_end = static_cast<uint64_t>(s.attrs) + s.attr_bytes;
   if (attr_end > h.attr_total) return corrupt(index, attr_end, h.attr_total);
   if (s.macs_dim != kNoTensor && s.macs_dim >= h.dim_count) return corrupt(index, h.dim_count, s.macs_dim);
@@ -212,11 +228,13 @@ Status check_step_operands(const Program& p, uint32_t index, const ProgramStep& 
     const uint32_t t = p.output(s, i);
     if (t >= tensors) return corrupt(index, tensors, t);
     const TensorKind kind = p.tensor(t).kind;
-    if (kind != TensorKind::kTemporary && kind != TensorKind::kOutput) return corrupt(index, static_cast<uint32_t>(TensorKind::kTemporary), static_cast<uint32_t>(kind));
+    if (kind != TensorKind::kTemporary && kind != TensorKind::kOutput)
+      return corrupt(index, static_cast<uint32_t>(TensorKind::kTemporary), static_cast<uint32_t>(kind));
     if (!written->add(t)) return corrupt(index, s.n_in + i, t);
   }
   // Assign is the one writer of variables: its first operand.
-  if (static_cast<Op>(s.op) == Op::kAssign && p.tensor(p.operand(s, 0)).kind != TensorKind::kVariable) return corrupt(index, 0, p.operand(s, 0));
+  if (static_cast<Op>(s.op) == Op::kAssign && p.tensor(p.operand(s, 0)).kind != TensorKind::kVariable)
+    return corrupt(index, 0, p.operand(s, 0));
   return {};
 }
 
@@ -245,11 +263,13 @@ Status check_segments(const Program& p) {
 Status program_open(Bytes plan, Bytes weights, Program* out) {
   Status s = check_header(plan);
   if (!s.ok()) return s;
-  if (weights.size != 0 && (weights.data == nullptr || reinterpret_cast<uintptr_t>(weights.data) % kUnitBytes != 0)) return {Code::kInvalidArgument, 0, kUnitBytes, 0};
+  if (weights.size != 0 && (weights.data == nullptr || reinterpret_cast<uintptr_t>(weights.data) % kUnitBytes != 0))
+    return {Code::kInvalidArgument, 0, kUnitBytes, 0};
   Program p;
   p.header_ = reinterpret_cast<const ProgramHeader*>(plan.data);
   p.weights_ = weights;
-  if (!(s = check_dims(p)).ok() || !(s = check_tensors(p)).ok() || !(s = check_steps(p)).ok() || !(s = check_segments(p)).ok()) return s;
+  if (!(s = check_dims(p)).ok() || !(s = check_tensors(p)).ok() || !(s = check_steps(p)).ok() || !(s = check_segments(p)).ok())
+    return s;
   *out = p;
   return {};
 }

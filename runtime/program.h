@@ -1,9 +1,9 @@
 // A program: what lowering makes of a graph, and what the PLAN section of a file holds.
 //
-// Fixed-layout little-endian records of 32-bit fields, read in place from mapped memory or flash. Every offset into WEIGHTS counts
-// 64-byte units. Tables carry their record size, so that a later minor version can append fields; a reader uses what it knows.
-// program_open() checks the whole structure before anything is dereferenced; after it succeeded, indices are within their tables and
-// constants within WEIGHTS. A Program is an immutable view: share it between threads; it must not outlive the bytes.
+// Fixed-layout little-endian records of 32-bit fields, read in place from mapped memory or flash. Every offset into WEIGHTS
+// counts 64-byte units. Tables carry their record size, so that a later minor version can append fields; a reader uses what it
+// knows. program_open() checks the whole structure before anything is dereferenced; after it succeeded, indices are within their
+// tables and constants within WEIGHTS. A Program is an immutable view: share it between threads; it must not outlive the bytes.
 #pragma once
 #include <stdint.h>
 
@@ -31,7 +31,18 @@ enum class Layout : uint8_t {
 };
 
 // Expressions over symbols that give dims; record i may use records before i only.
-enum class DimOp : uint8_t { kConst = 0, kSymbol = 1, kAdd = 2, kSub = 3, kMul = 4, kFloorDiv = 5, kCeilDiv = 6, kMin = 7, kMax = 8, kValue = 9 };
+enum class DimOp : uint8_t {
+  kConst = 0,
+  kSymbol = 1,
+  kAdd = 2,
+  kSub = 3,
+  kMul = 4,
+  kFloorDiv = 5,
+  kCeilDiv = 6,
+  kMin = 7,
+  kMax = 8,
+  kValue = 9
+};
 struct ProgramDim {
   DimOp op;
   uint8_t reserved[3];
@@ -41,8 +52,8 @@ struct ProgramDim {
 
 inline constexpr uint32_t kMaxTensors = 65536;
 
-// kTensorHasQuant: scale, zero_point, qmin and qmax are meaningful. kTensorForeignRead (inputs): the caller's buffer may be read 63 bytes past
-// its end, so the plan need not copy it.
+// kTensorHasQuant: scale, zero_point, qmin and qmax are meaningful. kTensorForeignRead (inputs): the caller's buffer may be read
+// 63 bytes past its end, so the plan need not copy it.
 inline constexpr uint8_t kTensorHasQuant = 1, kTensorForeignRead = 2;
 
 struct ProgramTensor {
@@ -83,7 +94,8 @@ struct ProgramHeader {
   uint32_t attr_total, attr_at;
   uint32_t symbol_count;
   uint32_t input_count, output_count, variable_count;
-  uint32_t segment_count, segment_at;  // uint32 ends of step ranges that bind at once; one, unless a step's output size depends on data
+  // uint32 ends of step ranges that bind at once: one, unless a step's output size depends on data.
+  uint32_t segment_count, segment_at;
 };
 inline constexpr uint32_t kProgramMagic = 0x4e414c50;  // "PLAN"
 inline constexpr uint16_t kProgramMajor = 1, kProgramMinor = 0;
@@ -98,9 +110,15 @@ class Program {
   const ProgramHeader& header() const { return *header_; }
   uint32_t tensor_count() const { return header_->tensor_count; }
   uint32_t step_count() const { return header_->step_count; }
-  const ProgramTensor& tensor(uint32_t i) const { return *reinterpret_cast<const ProgramTensor*>(base() + header_->tensor_at + i * header_->tensor_bytes); }
-  const ProgramStep& step(uint32_t i) const { return *reinterpret_cast<const ProgramStep*>(base() + header_->step_at + i * header_->step_bytes); }
-  const ProgramDim& dim(uint32_t i) const { return *reinterpret_cast<const ProgramDim*>(base() + header_->dim_at + i * header_->dim_bytes); }
+  const ProgramTensor& tensor(uint32_t i) const {
+    return *reinterpret_cast<const ProgramTensor*>(base() + header_->tensor_at + i * header_->tensor_bytes);
+  }
+  const ProgramStep& step(uint32_t i) const {
+    return *reinterpret_cast<const ProgramStep*>(base() + header_->step_at + i * header_->step_bytes);
+  }
+  const ProgramDim& dim(uint32_t i) const {
+    return *reinterpret_cast<const ProgramDim*>(base() + header_->dim_at + i * header_->dim_bytes);
+  }
   const uint32_t* operands() const { return reinterpret_cast<const uint32_t*>(base() + header_->operand_at); }
   // Tensor index of operand i of a step: inputs first, then outputs.
   uint32_t operand(const ProgramStep& s, uint32_t i) const { return operands()[s.operands + i]; }
@@ -115,7 +133,9 @@ class Program {
     __builtin_memcpy(static_cast<void*>(&a), base() + header_->attr_at + s.attrs, n);
     return a;
   }
-  const uint8_t* constant(const ProgramTensor& t) const { return weights_.data + static_cast<uint64_t>(t.offset_units) * kUnitBytes; }
+  const uint8_t* constant(const ProgramTensor& t) const {
+    return weights_.data + static_cast<uint64_t>(t.offset_units) * kUnitBytes;
+  }
   Bytes weights() const { return weights_; }
 
  private:
@@ -125,11 +145,12 @@ class Program {
   Bytes weights_;
 };
 
-// Checks `plan` (8-byte aligned) and `weights` (64-byte aligned, 64 more bytes readable past its end) whole, then gives the view: table bounds, dims that
-// refer backwards, kinds and ports, constants inside `weights` and as large as their dims say, quantization parameters, known ops with as many operands as
-// runtime/arity.h says, attributes, operands written before they are read and once. What depends on several tensors of a step is checked by prepare().
-// Errors: kCorrupt (where: the record; needed, got: the numbers that disagree), kVersion (a newer major, or a record that this build does not know),
-// kUnsupported (an unknown op).
+// Checks `plan` (8-byte aligned) and `weights` (64-byte aligned, 64 more bytes readable past its end) whole, then gives the view:
+// table bounds, dims that refer backwards, kinds and ports, constants inside `weights` and as large as their dims say,
+// quantization parameters, known ops with as many operands as runtime/arity.h says, attributes, operands written before they are
+// read and once. What depends on several tensors of a step is checked by prepare(). Errors: kCorrupt (where: the record; needed,
+// got: the numbers that disagree), kVersion (a newer major, or a record that this build does not know), kUnsupported (an unknown
+// op).
 Status program_open(Bytes plan, Bytes weights, Program* out);
 
 }  // namespace lathe

@@ -47,7 +47,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", error.c_str());
     return 1;
   }
-  for (size_t i = 0; i < model->outputs().size(); ++i) outputs.emplace_back(lathe::tensor_bytes(model->outputs()[i].dtype, session->output_shape(i)));
+  for (size_t i = 0; i < model->outputs().size(); ++i)
+    outputs.emplace_back(lathe::tensor_bytes(model->outputs()[i].dtype, session->output_shape(i)));
 
   std::vector<const void*> in;
   std::vector<void*> out;

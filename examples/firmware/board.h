@@ -1,4 +1,5 @@
-// What the example needs of a board: printing and leaving, here by Arm semihosting (an operation in r0, its operand in r1, breakpoint 0xab).
+// What the example needs of a board: printing and leaving, here by Arm semihosting (an operation in r0, its operand in r1,
+// breakpoint 0xab).
 #pragma once
 #include <stdint.h>
 

@@ -28,17 +28,21 @@ case $target in
     prefix=arm-none-eabi- board=examples/firmware
     cpu=(-mcpu=cortex-m4 -mthumb -mfloat-abi=hard -mfpu=fpv4-sp-d16)
     link=(-nostartfiles --specs=nano.specs -T examples/firmware/mps2-an386.ld)
-    qemu=(qemu-system-arm -M mps2-an386 -display none -serial none -monitor none -semihosting-config enable=on,target=native -kernel) ;;
+    qemu=(qemu-system-arm -M mps2-an386 -display none -serial none -monitor none
+      -semihosting-config enable=on,target=native -kernel) ;;
   aarch64)
     prefix=aarch64-linux-gnu- board=examples/firmware/linux cpu=() link=(-static) qemu=(qemu-aarch64 -cpu cortex-a53) ;;
   *) printf 'firmware: unknown target %s\n' "$target" >&2; exit 2 ;;
 esac
 [[ -f ${dir:?name the folder with model.cc}/model.cc ]] || { printf 'firmware: %s/model.cc is missing\n' "$dir" >&2; exit 2; }
 for tool in "${prefix}g++" "${qemu[0]}"; do
-  command -v "$tool" >/dev/null || { printf 'firmware: %s is missing (tools/setup.sh --cross installs it)\n' "$tool" >&2; exit 77; }
+  command -v "$tool" >/dev/null && continue
+  printf 'firmware: %s is missing (tools/setup.sh --cross installs it)\n' "$tool" >&2
+  exit 77
 done
 
-# Kernels are compiled for speed, the rest for size. The list of all kernels and the table of all operators stay out: the model names what it needs.
+# Kernels are compiled for speed, the rest for size. The list of all kernels and the table of all operators stay out: the
+# model names what it needs.
 sources=(runtime/executor.cc kernels/*/reference.cc)
 for source in runtime/exec/*.cc; do
   [[ $source == */exec_table.cc ]] || sources+=("$source")

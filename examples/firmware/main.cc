@@ -1,6 +1,8 @@
-// Runs an embedded model from flash on given inputs, prints its outputs in hex and leaves with status 0 if every byte is what the host computed.
+// Runs an embedded model from flash on given inputs, prints its outputs in hex and leaves with status 0 if every byte is what the
+// host computed.
 //
-// model.h, model.cc: `lathe embed`. model_cases.h: inputs and expected outputs (`lathe embed --with-cases`). RAM holds the arena and the stack, nothing else.
+// model.h, model.cc: `lathe embed`. model_cases.h: inputs and expected outputs (`lathe embed --with-cases`). RAM holds the arena
+// and the stack, nothing else.
 #include <board.h>
 #include <stdint.h>
 

@@ -1,5 +1,5 @@
-// Start-up of a Cortex-M with an FPU: vector table, FPU on, data and bss, main. Output and exit status go through semihosting, which QEMU
-// and debuggers answer; a product replaces it with its own.
+// Start-up of a Cortex-M with an FPU: vector table, FPU on, data and bss, main. Output and exit status go through semihosting,
+// which QEMU and debuggers answer; a product replaces it with its own.
 #include <board.h>
 
 extern "C" {

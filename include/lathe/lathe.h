@@ -8,8 +8,9 @@
  *   lathe_session_free(session);
  *   lathe_model_free(model);
  *
- * The same library as lathe/model.h and lathe/session.h, with the same promises: the file is mapped and weights are not copied; a model may be shared
- * between threads, a session belongs to one thread at a time; running allocates nothing; the library never prints, aborts or exits.
+ * The same library as lathe/model.h and lathe/session.h, with the same promises: the file is mapped and weights are not copied; a
+ * model may be shared between threads, a session belongs to one thread at a time; running allocates nothing; the library never
+ * prints, aborts or exits.
  *
  * Errors: functions that can fail return null or 0 and fill `error` if it is not null. Nothing else is remembered.
  */
@@ -34,8 +35,8 @@ enum lathe_dtype {
 #undef LATHE_DTYPE
 };
 
-/* One sentence, cut at the buffer's end, and a code (lathe/status.h): 1 invalid argument, 2 unsupported, 3 corrupt, 4 made by a newer version,
- * 5 out of memory, 6 input or output error. */
+/* One sentence, cut at the buffer's end, and a code (lathe/status.h): 1 invalid argument, 2 unsupported, 3 corrupt, 4 made by a
+ * newer version, 5 out of memory, 6 input or output error. */
 typedef struct lathe_error {
   int code;
   char text[508];

@@ -6,11 +6,11 @@
 //   std::optional<lathe::Session> session = lathe::Session::create(*model, {}, &error);   // lathe/session.h
 //   session->run(inputs, outputs, &error);
 //
-// A `.lathe` file runs if it holds a plan, which `lathe quantize` and `lathe compile` put there. Opening maps the file and checks its structure; weights are
-// used where they lie, so that processes which open the same file share its memory.
+// A `.lathe` file runs if it holds a plan, which `lathe quantize` and `lathe compile` put there. Opening maps the file and checks
+// its structure; weights are used where they lie, so that processes which open the same file share its memory.
 //
-// Errors: functions that can fail return an empty optional or false and, if `error` is not null, set it to one sentence that names the file. The library
-// never prints, aborts or exits; only the standard library's std::bad_alloc may leave it.
+// Errors: functions that can fail return an empty optional or false and, if `error` is not null, set it to one sentence that
+// names the file. The library never prints, aborts or exits; only the standard library's std::bad_alloc may leave it.
 // Thread-safety: a Model is immutable; copies share one mapping and may be used from any thread.
 #pragma once
 #include <cstddef>
@@ -30,8 +30,8 @@ class Model {
   // Maps the file at `path`.
   static std::optional<Model> open(const std::string& path, std::string* error = nullptr);
 
-  // Uses the `bytes` of a model file in memory. Requires: they start on a 64-byte boundary (else an error) and neither change nor go away before the last
-  // copy of the Model and its sessions.
+  // Uses the `bytes` of a model file in memory. Requires: they start on a 64-byte boundary (else an error) and neither change nor
+  // go away before the last copy of the Model and its sessions.
   static std::optional<Model> from_memory(const void* bytes, std::size_t size, std::string* error = nullptr);
 
   // In the order in which Session::run() takes pointers.

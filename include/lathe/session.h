@@ -1,8 +1,8 @@
 // Running a model: memory, threads and kernels for one stream of requests.
 //
 // Ownership: a Session keeps its Model alive and owns its arena and variables; input and output arrays stay the caller's.
-// Thread-safety: one Session, one thread at a time. For parallel requests make several sessions of one Model: they share the weights.
-// Errors: as in lathe/model.h.
+// Thread-safety: one Session, one thread at a time. For parallel requests make several sessions of one Model: they share the
+// weights. Errors: as in lathe/model.h.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -19,28 +19,28 @@ class HostSession;
 struct SessionConfig {
   // Threads that one run may use. Results do not depend on it, bit for bit. 0: as many as this process may use CPUs.
   uint32_t threads = 1;
-  // The highest instruction set to use, by name: scalar, avx2, avx512, avx512vnni, neon, dotprod. Empty: the machine's, capped by environment variable
-  // LATHE_ISA. 8-bit results do not depend on it.
+  // The highest instruction set to use, by name: scalar, avx2, avx512, avx512vnni, neon, dotprod. Empty: the machine's, capped by
+  // environment variable LATHE_ISA. 8-bit results do not depend on it.
   std::string isa;
 };
 
 class Session {
  public:
-  // Chooses kernels. If the model leaves no dim open the session is bound and can run at once. Errors: an unknown instruction set, a plan that this build
-  // cannot run.
+  // Chooses kernels. If the model leaves no dim open the session is bound and can run at once. Errors: an unknown instruction
+  // set, a plan that this build cannot run.
   static std::optional<Session> create(const Model& model, const SessionConfig& config = {}, std::string* error = nullptr);
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
   ~Session();
 
-  // Prepares for these input shapes, one per input. Shapes seen before cost nothing (the last 32 are kept). Errors name the input and both
-  // numbers; the shapes in use stay then.
+  // Prepares for these input shapes, one per input. Shapes seen before cost nothing (the last 32 are kept). Errors name the input
+  // and both numbers; the shapes in use stay then.
   bool bind(const std::vector<Shape>& input_shapes, std::string* error = nullptr);
   // Shapes of the outputs for the bound inputs. Requires: bound.
   const Shape& output_shape(std::size_t output) const;
 
-  // One run over dense row-major arrays of the bound shapes in the types that Model says; 8-bit quantized values are int8. An output array must not overlap an
-  // input. Allocates nothing. Error: not bound, or a null pointer.
+  // One run over dense row-major arrays of the bound shapes in the types that Model says; 8-bit quantized values are int8. An
+  // output array must not overlap an input. Allocates nothing. Error: not bound, or a null pointer.
   bool run(const void* const* inputs, void* const* outputs, std::string* error = nullptr);
 
   // Recurrent and streaming state back to its initial values.

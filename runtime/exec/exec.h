@@ -1,25 +1,26 @@
 // What every operator gives the executor: prepare (once per session and shape) and run (every time).
 //
-// runtime/exec/<family>.cc defines `prepare_<Op>` and `run_<Op>` for each op of ops.def; a missing one is a link error. prepare runs on hosts only
-// (firmware plans are bound offline), so it may use double; it must not depend on the machine except through `isa` and `threads`, so that
-// any host can prepare for any target. run must not allocate, fail, or look at shapes: all it needs is in its Params struct.
+// runtime/exec/<family>.cc defines `prepare_<Op>` and `run_<Op>` for each op of ops.def; a missing one is a link error. prepare
+// runs on hosts only (firmware plans are bound offline), so it may use double; it must not depend on the machine except through
+// `isa` and `threads`, so that any host can prepare for any target. run must not allocate, fail, or look at shapes: all it needs
+// is in its Params struct.
 //
-// Plans come from files, so prepare trusts nothing but what program_open() checked (operand counts, indices, list counts in attributes, plain
-// constants as large as their dims): it must refuse (kCorrupt) ranks, dtypes, layouts, attributes (strides and kernels of 0, axes out of range, pads
-// that overflow) and shapes that do not fit together, packed constants that are too short and an output shape other than the op's, so that run
-// stays inside its operands whatever the file says. run must accept an output at the very address of input 0 if prepare set alias_input0.
-// Constants lie in memory as in the file: s8 whatever the storage.
+// Plans come from files, so prepare trusts nothing but what program_open() checked (operand counts, indices, list counts in
+// attributes, plain constants as large as their dims): it must refuse (kCorrupt) ranks, dtypes, layouts, attributes (strides and
+// kernels of 0, axes out of range, pads that overflow) and shapes that do not fit together, packed constants that are too short
+// and an output shape other than the op's, so that run stays inside its operands whatever the file says. run must accept an
+// output at the very address of input 0 if prepare set alias_input0.
 //
 // Program-level operands (what lowering emits; * = may be missing):
 //   Conv2d, FullyConnected, float:  x, w (kGemmF32 or kDwConvF32), bias* (kPadded16), residual*
-//   Conv2d, FullyConnected, s8:     x, w (kGemmS8 or kDwConvS8), bias for storage s8 (s32, kPadded16), bias for storage u8 (s32, kPadded16),
-//                                   m[c] (f32, kPadded16), residual*
-//   one-input functions on s8 (Sigmoid, Tanh, Exp, Sqrt, HardSwish): x, table (256 bytes of s8: entry i is the result for q = i - 128)
+//   Conv2d, FullyConnected, s8:     x, w (kGemmS8 or kDwConvS8), bias for storage s8 (s32, kPadded16),
+//                                   bias for storage u8 (s32, kPadded16), m[c] (f32, kPadded16), residual*
+//   Sigmoid, Tanh, Exp, Sqrt, HardSwish on s8:  x, table (256 bytes of s8: entry i is the result for q = i - 128)
 //   Softmax s8: x, table (u16[256], entry d is rne(65535 * exp(-s d)) for d = max - q)
 //   Reshape: x (the target dims are the output tensor's)
 //   all others: the graph's operands; attributes as in runtime/attrs.h
-// A constant with quantization parameters lies as s8 whatever the plan's storage; ops that cannot read it so refuse it (checks.h: stored_flip).
-// BatchNorm and Shape do run (float graphs may keep them), though lowering folds them where it can.
+// A constant with quantization parameters lies as s8 whatever the plan's storage; ops that cannot read it so refuse it
+// (checks.h: stored_flip). BatchNorm and Shape do run (float graphs may keep them), though lowering folds them where it can.
 #pragma once
 #include <stdint.h>
 
@@ -64,7 +65,8 @@ struct Prepared {
   uint32_t kernel_count = 0;
   uint32_t scratch_bytes = 0;      // for all slots together
   uint32_t share_input_mask = 0;   // bit i: output 0 may take the memory of input i (elementwise in place)
-  uint32_t unread_input_mask = 0;  // bit i: run never reads input i (a constant for the other storage): firmware images leave it out
+  // Bit i: run never reads input i, a constant for the other storage. Firmware images leave it out.
+  uint32_t unread_input_mask = 0;
   bool alias_input0 = false;       // output 0 is input 0's bytes unchanged (Reshape): the plan drops the copy where it can
 
   // A zeroed P in `params`. P: 32-bit members only, at most kMaxParamsBytes.

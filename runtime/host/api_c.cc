@@ -45,7 +45,9 @@ template <class F> auto guarded(lathe_error* error, F&& f) -> decltype(f()) {
   return {};
 }
 
-std::string port_name(const std::vector<std::string>& names, uint32_t port) { return port < names.size() ? names[port] : std::to_string(port); }
+std::string port_name(const std::vector<std::string>& names, uint32_t port) {
+  return port < names.size() ? names[port] : std::to_string(port);
+}
 
 lathe_model* make_model(lathe::Result<std::shared_ptr<const lathe::LoadedProgram>> loaded, lathe_error* error) {
   if (!loaded) {
@@ -129,7 +131,9 @@ lathe_model* lathe_model_open(const char* path, lathe_error* error) {
 }
 
 lathe_model* lathe_model_from_memory(const void* bytes, size_t size, lathe_error* error) {
-  return guarded(error, [&] { return make_model(lathe::load_program({static_cast<const uint8_t*>(bytes), size}, nullptr), error); });
+  return guarded(error, [&] {
+    return make_model(lathe::load_program({static_cast<const uint8_t*>(bytes), size}, nullptr), error);
+  });
 }
 
 void lathe_model_free(lathe_model* model) { delete model; }
@@ -193,7 +197,9 @@ int lathe_session_output_shape(const lathe_session* session, size_t index, lathe
 }
 
 int lathe_session_run(lathe_session* session, const void* const* inputs, void* const* outputs, lathe_error* error) {
-  return guarded(error, [&] { return done(session->session->run({inputs, session->inputs}, {outputs, session->outputs}), error); });
+  return guarded(error, [&] {
+    return done(session->session->run({inputs, session->inputs}, {outputs, session->outputs}), error);
+  });
 }
 
 void lathe_session_reset(lathe_session* session) { session->session->reset(); }

@@ -23,7 +23,8 @@ using kernels::IsaSet;
 // The quota of control group v2, then v1, in whole CPUs; 0 if there is none.
 uint32_t quota_cpus() {
   double quota = 0, period = 0;
-  if (std::ifstream f("/sys/fs/cgroup/cpu.max"); f >> quota >> period && period > 0) return static_cast<uint32_t>((quota + period - 1) / period);
+  if (std::ifstream f("/sys/fs/cgroup/cpu.max"); f >> quota >> period && period > 0)
+    return static_cast<uint32_t>((quota + period - 1) / period);
   std::ifstream q("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), p("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
   if (q >> quota && p >> period && quota > 0 && period > 0) return static_cast<uint32_t>((quota + period - 1) / period);
   return 0;
@@ -51,7 +52,8 @@ IsaSet detected_isa() {
   const bool f16c = __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !f16c) return isa;
   isa |= kernels::kIsaAvx2;
-  if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512dq"))
+  if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512vl") ||
+      !__builtin_cpu_supports("avx512dq"))
     return isa;
   isa |= kernels::kIsaAvx512;
   if (__builtin_cpu_supports("avx512vnni")) isa |= kernels::kIsaAvx512Vnni;
@@ -76,7 +78,9 @@ Result<IsaSet> capped_isa(std::string_view level) {
   const IsaSet have = detected_isa();
   if (level.empty()) return have;
   LATHE_TRY(const IsaSet cap, parse_isa(level));
-  if (!is_native(cap)) return fail(Code::kInvalidArgument, "instruction set '" + std::string(level) + "' is not one of this machine's, which has " + isa_text(have));
+  if (!is_native(cap))
+    return fail(Code::kInvalidArgument,
+                "instruction set '" + std::string(level) + "' is not one of this machine's, which has " + isa_text(have));
   return have & cap;
 }
 

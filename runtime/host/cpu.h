@@ -17,7 +17,8 @@ kernels::IsaSet detected_isa();
 // A level by its name (kernels/isa.h). Error: an unknown name; the message lists them all.
 Result<kernels::IsaSet> parse_isa(std::string_view name);
 
-// detected_isa() capped by environment variable LATHE_ISA, if it is set. Errors: an unknown name, or a level of another architecture.
+// detected_isa() capped by environment variable LATHE_ISA, if it is set. Errors: an unknown name, or a level of another
+// architecture.
 Result<kernels::IsaSet> machine_isa();
 // The same with the cap given ("" is none), as `--isa` does it.
 Result<kernels::IsaSet> capped_isa(std::string_view level);

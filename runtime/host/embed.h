@@ -1,7 +1,8 @@
 // C++ source that holds a model and its finished plan as constants, for firmware: no start-up work, no heap, nothing to parse.
 //
-// `lathe embed` writes it. The plan is bound here, on the host, for the target: shapes, kernels, memory and parameters are decided. The source names only the
-// operators and kernels that the model uses, so that the linker drops the others, and one that the target lacks is a link error. Thread-safe: no state.
+// `lathe embed` writes it. The plan is bound here, on the host, for the target: shapes, kernels, memory and parameters are
+// decided. The source names only the operators and kernels that the model uses, so that the linker drops the others, and one that
+// the target lacks is a link error. Thread-safe: no state.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -30,7 +31,8 @@ struct EmbeddedModel {
 // Errors: those of binding, as HostSession::bind() words them; a name that is no identifier.
 Result<EmbeddedModel> embed_program(const LoadedProgram& loaded, const EmbedOptions& options);
 
-// Also as sources: `inputs` and the outputs expected for them, as arrays of 32-bit words in namespace `name`_cases, for self-tests of firmware.
+// Also as sources: `inputs` and the outputs expected for them, as arrays of 32-bit words in namespace `name`_cases, for
+// self-tests of firmware.
 struct EmbedCase {
   std::vector<std::vector<uint8_t>> inputs, outputs;  // by port
 };

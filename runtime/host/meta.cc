@@ -37,7 +37,8 @@ std::vector<uint8_t> write_meta(const Meta& meta) {
   for (const PlanNames& p : meta.plans) {
     std::vector<flatbuffers::Offset<fbs::Step>> steps;
     for (const StepNames& s : p.steps) steps.push_back(fbs::CreateStepDirect(b, s.name.c_str(), s.op.c_str(), s.param_bytes));
-    const auto inputs = b.CreateVectorOfStrings(p.inputs), outputs = b.CreateVectorOfStrings(p.outputs), symbols = b.CreateVectorOfStrings(p.symbols);
+    const auto inputs = b.CreateVectorOfStrings(p.inputs), outputs = b.CreateVectorOfStrings(p.outputs),
+               symbols = b.CreateVectorOfStrings(p.symbols);
     plans.push_back(fbs::CreatePlanNames(b, p.tag, inputs, outputs, b.CreateVector(steps), symbols));
   }
   const auto entry_list = b.CreateVector(entries);
@@ -48,7 +49,8 @@ std::vector<uint8_t> write_meta(const Meta& meta) {
 
 Result<Meta> read_meta(Bytes section) {
   flatbuffers::Verifier verifier(section.data, section.size, /*max_depth=*/16, /*max_tables=*/1u << 24);
-  if (section.data == nullptr || section.size < 8 || !fbs::VerifyMetaBuffer(verifier)) return fail(Code::kCorrupt, "section meta is damaged");
+  if (section.data == nullptr || section.size < 8 || !fbs::VerifyMetaBuffer(verifier))
+    return fail(Code::kCorrupt, "section meta is damaged");
   const fbs::Meta& m = *fbs::GetMeta(section.data);
   Meta out;
   if (m.entries() != nullptr)

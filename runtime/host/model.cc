@@ -30,8 +30,11 @@ void take_names(const Meta& meta, LoadedProgram* out) {
 std::string describe_file_error(const Status& s) {
   switch (s.code) {
     case Code::kInvalidArgument: return "bytes are not on a 64-byte boundary";
-    case Code::kVersion: return "made by a newer version: file format " + std::to_string(s.got) + ", this build reads " + std::to_string(s.needed);
-    case Code::kUnsupported: return "section " + std::to_string(s.where) + " is required and of a kind that this build does not know: " + std::to_string(s.got);
+    case Code::kVersion:
+      return "made by a newer version: file format " + std::to_string(s.got) + ", this build reads " + std::to_string(s.needed);
+    case Code::kUnsupported:
+      return "section " + std::to_string(s.where) +
+             " is required and of a kind that this build does not know: " + std::to_string(s.got);
     default: break;
   }
   if (s.needed == kFileMagic) return "not a lathe model file";
@@ -41,7 +44,8 @@ std::string describe_file_error(const Status& s) {
 std::string describe_program_error(const Status& s) {
   switch (s.code) {
     case Code::kVersion: return "plan was made by a newer version: record " + std::to_string(s.where) + both(s);
-    case Code::kUnsupported: return "plan step " + std::to_string(s.where) + " has an operator that this build does not know: " + std::to_string(s.got);
+    case Code::kUnsupported:
+      return "plan step " + std::to_string(s.where) + " has an operator that this build does not know: " + std::to_string(s.got);
     default: return "plan is damaged: record " + std::to_string(s.where) + both(s);
   }
 }

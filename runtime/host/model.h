@@ -11,8 +11,8 @@
 
 namespace lathe {
 
-// Maps `path` and opens its plan for hosts. Errors name the file: not there, damaged (which section), newer, or without a plan (`lathe compile` or
-// `lathe quantize` makes one).
+// Maps `path` and opens its plan for hosts. Errors name the file: not there, damaged (which section), newer, or without a plan
+// (`lathe compile` or `lathe quantize` makes one).
 Result<std::shared_ptr<const LoadedProgram>> load_program(const std::string& path);
 // The same from bytes on a 64-byte boundary; `owner` keeps them alive (null: the caller does).
 Result<std::shared_ptr<const LoadedProgram>> load_program(Bytes file, std::shared_ptr<const void> owner);

@@ -12,7 +12,8 @@ namespace lathe {
 // 64-byte aligned memory; data() is null if there was none.
 class Block {
  public:
-  explicit Block(uint64_t bytes) : data_(static_cast<uint8_t*>(::operator new(bytes == 0 ? 1 : bytes, std::align_val_t{64}, std::nothrow))) {}
+  explicit Block(uint64_t bytes)
+      : data_(static_cast<uint8_t*>(::operator new (bytes == 0 ? 1 : bytes, std::align_val_t{64}, std::nothrow))) {}
   Block(Block&& other) noexcept : data_(std::exchange(other.data_, nullptr)) {}
   Block& operator=(Block&& other) noexcept {
     std::swap(data_, other.data_);

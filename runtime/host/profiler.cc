@@ -40,7 +40,8 @@ const std::string& group_name(const ProfileRow& r, ProfileBy by) {
 
 }  // namespace
 
-Profiler::Profiler(const HostSession& session, const LoadedProgram& loaded, size_t trace_events) : steps_(loaded.program.step_count()), events_(trace_events) {
+Profiler::Profiler(const HostSession& session, const LoadedProgram& loaded, size_t trace_events)
+    : steps_(loaded.program.step_count()), events_(trace_events) {
   for (uint32_t i = 0; i < steps_.size(); ++i) {
     const ProgramStep& s = loaded.program.step(i);
     ProfileRow& r = steps_[i].row;
@@ -115,8 +116,13 @@ void Profiler::write_trace(std::ostream& out) const {
   for (size_t i = 0; i < event_count_; ++i) {
     const Event& e = events_[i];
     const ProfileRow& r = steps_[e.step].row;
-    const nlohmann::json event = {{"name", r.name}, {"cat", r.op}, {"ph", "X"}, {"pid", 1}, {"tid", 1},
-                                  {"ts", static_cast<double>(e.begin_ns) * 1e-3}, {"dur", static_cast<double>(e.end_ns - e.begin_ns) * 1e-3},
+    const nlohmann::json event = {{"name", r.name},
+                                  {"cat", r.op},
+                                  {"ph", "X"},
+                                  {"pid", 1},
+                                  {"tid", 1},
+                                  {"ts", static_cast<double>(e.begin_ns) * 1e-3},
+                                  {"dur", static_cast<double>(e.end_ns - e.begin_ns) * 1e-3},
                                   {"args", {{"kernel", r.kernel}, {"macs", r.macs}, {"bytes", r.bytes}}}};
     out << (i == 0 ? "\n" : ",\n") << event.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   }

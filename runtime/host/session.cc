@@ -40,8 +40,11 @@ class Session final : public HostSession {
 
   Result<void> bind(std::span<const Shape> inputs) override {
     if (inputs.size() != input_tensors_.size())
-      return fail(Code::kInvalidArgument, "model has " + std::to_string(input_tensors_.size()) + " inputs, got shapes for " + std::to_string(inputs.size()));
-    const auto found = std::find_if(plans_.begin(), plans_.end(), [&](const CachedPlan& p) { return std::equal(p.inputs.begin(), p.inputs.end(), inputs.begin(), inputs.end()); });
+      return fail(Code::kInvalidArgument, "model has " + std::to_string(input_tensors_.size()) + " inputs, got shapes for " +
+                                              std::to_string(inputs.size()));
+    const auto found = std::find_if(plans_.begin(), plans_.end(), [&](const CachedPlan& p) {
+      return std::equal(p.inputs.begin(), p.inputs.end(), inputs.begin(), inputs.end());
+    });
     if (found != plans_.end()) {
       plans_.splice(plans_.begin(), plans_, found);
     } else {
@@ -61,7 +64,8 @@ class Session final : public HostSession {
   std::string kernel_names(uint32_t step) const override {
     const Binding& b = current_->binding;
     std::string names;
-    for (uint32_t k = b.kernel_first[step]; k < b.kernel_first[step + 1]; ++k) names += (names.empty() ? "" : " ") + std::string(b.kernels[k]->name);
+    for (uint32_t k = b.kernel_first[step]; k < b.kernel_first[step + 1]; ++k)
+      names += (names.empty() ? "" : " ") + std::string(b.kernels[k]->name);
     return names;
   }
 
@@ -74,16 +78,18 @@ class Session final : public HostSession {
   Result<void> run(std::span<const void* const> inputs, std::span<void* const> outputs) override {
     if (current_ == nullptr) return fail(Code::kInvalidArgument, "session has no shapes yet: call bind() before run()");
     if (inputs.size() != input_tensors_.size() || outputs.size() != output_tensors_.size()) {
-      return fail(Code::kInvalidArgument, "model has " + std::to_string(input_tensors_.size()) + " inputs and " + std::to_string(output_tensors_.size()) +
-                                              " outputs, got " + std::to_string(inputs.size()) + " and " + std::to_string(outputs.size()));
+      return fail(Code::kInvalidArgument, "model has " + std::to_string(input_tensors_.size()) + " inputs and " +
+                                              std::to_string(output_tensors_.size()) + " outputs, got " +
+                                              std::to_string(inputs.size()) + " and " + std::to_string(outputs.size()));
     }
     const BoundPlan& plan = current_->binding.plan;
     for (size_t i = 0; i < external_.size(); ++i) {
       const bool input = i < inputs.size();
       const void* p = input ? inputs[i] : outputs[i - inputs.size()];
       if (p == nullptr && plan.ports[i].bytes != 0)
-        return fail(Code::kInvalidArgument, input ? "input " + port_name(loaded_->input_names, static_cast<uint32_t>(i)) + " is null"
-                                                  : "output " + port_name(loaded_->output_names, static_cast<uint32_t>(i - inputs.size())) + " is null");
+        return fail(Code::kInvalidArgument,
+                    input ? "input " + port_name(loaded_->input_names, static_cast<uint32_t>(i)) + " is null"
+                          : "output " + port_name(loaded_->output_names, static_cast<uint32_t>(i - inputs.size())) + " is null");
       external_[i] = static_cast<uint8_t*>(const_cast<void*>(p));
     }
     load_inputs(plan, memory_, inputs.data());
@@ -137,11 +143,13 @@ class Session final : public HostSession {
   // Variables keep their values from plan to plan, unless the new shapes give them another size.
   Result<void> use(const CachedPlan& plan) {
     const BoundPlan& p = plan.binding.plan;
-    const bool same = std::equal(variables_.begin(), variables_.end(), p.variables, p.variables + p.variable_count,
-                                 [](const BoundVariable& a, const BoundVariable& b) { return a.offset == b.offset && a.bytes == b.bytes; });
+    const bool same =
+        std::equal(variables_.begin(), variables_.end(), p.variables, p.variables + p.variable_count,
+                   [](const BoundVariable& a, const BoundVariable& b) { return a.offset == b.offset && a.bytes == b.bytes; });
     if (current_ == nullptr || !same) {
       Block block(p.variable_bytes);
-      if (block.data() == nullptr) return fail(Code::kOutOfMemory, "no memory for variables of " + std::to_string(p.variable_bytes) + " bytes");
+      if (block.data() == nullptr)
+        return fail(Code::kOutOfMemory, "no memory for variables of " + std::to_string(p.variable_bytes) + " bytes");
       variable_block_ = std::move(block);
       memory_.variables = variable_block_.data();
       variables_.assign(p.variables, p.variables + p.variable_count);
@@ -169,10 +177,12 @@ class Session final : public HostSession {
 
 }  // namespace
 
-Result<std::unique_ptr<HostSession>> HostSession::create(std::shared_ptr<const LoadedProgram> program, const SessionOptions& options) {
+Result<std::unique_ptr<HostSession>> HostSession::create(std::shared_ptr<const LoadedProgram> program,
+                                                         const SessionOptions& options) {
   if (program == nullptr) return fail(Code::kInvalidArgument, "no program");
   if (options.threads > kMaxThreads)
-    return fail(Code::kInvalidArgument, "threads must be at most " + std::to_string(kMaxThreads) + ", got " + std::to_string(options.threads));
+    return fail(Code::kInvalidArgument,
+                "threads must be at most " + std::to_string(kMaxThreads) + ", got " + std::to_string(options.threads));
   return std::make_unique<Session>(std::move(program), options);
 }
 

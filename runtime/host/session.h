@@ -35,7 +35,8 @@ class HostSession {
   static Result<std::unique_ptr<HostSession>> create(std::shared_ptr<const LoadedProgram> program, const SessionOptions& options);
   virtual ~HostSession() = default;
 
-  // Makes or finds (cache of 32, least recently used goes) the plan for these input shapes. Errors name the input and both numbers.
+  // Makes or finds (cache of 32, least recently used goes) the plan for these input shapes. Errors name the input and both
+  // numbers.
   virtual Result<void> bind(std::span<const Shape> input_shapes) = 0;
   // The plan in use. Requires: bind() succeeded.
   virtual const BoundPlan& plan() const = 0;
@@ -45,7 +46,8 @@ class HostSession {
   virtual std::string kernel_names(uint32_t step) const = 0;
   virtual uint64_t step_macs(uint32_t step) const = 0;
 
-  // One run: pointers to dense row-major data of the bound shapes, in the program's dtypes (8-bit quantized values as s8). No allocation.
+  // One run: pointers to dense row-major data of the bound shapes, in the program's dtypes (8-bit quantized values as s8). No
+  // allocation.
   virtual Result<void> run(std::span<const void* const> inputs, std::span<void* const> outputs) = 0;
   virtual void set_hook(const StepHook& hook) = 0;
   // Where a tensor's bytes lie in the current plan, valid inside a hook while the tensor is alive. Null if elided.

@@ -8,7 +8,8 @@ namespace lathe {
 
 class Team {
  public:
-  // Starts the threads, so that the first run is not the one that pays. threads 0 counts as 1; without OpenMP the team has one thread.
+  // Starts the threads, so that the first run is not the one that pays. threads 0 counts as 1; without OpenMP the team has one
+  // thread.
   explicit Team(uint32_t threads);
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;

@@ -1,6 +1,7 @@
-// Greedy best fit: items are placed one by one, each in the tightest gap between the placed items that it meets in time. How well that does
-// depends on the order only, so several are tried: by size, by size times lifetime, by how crowded the item's steps are, by start. From the best one a short
-// search moves the item that sits on top to the front, which frees it from the gaps that were left to it. Every order stops early at the lower bound.
+// Greedy best fit: items are placed one by one, each in the tightest gap between the placed items that it meets in time. How well
+// that does depends on the order only, so several are tried: by size, by size times lifetime, by how crowded the item's steps
+// are, by start. From the best one a short search moves the item that sits on top to the front, which frees it from the gaps that
+// were left to it. Every order stops early at the lower bound.
 #include "runtime/plan/arena.h"
 
 namespace lathe {
@@ -88,7 +89,8 @@ class Packer {
       }
   }
 
-  // Places all items in order_; `placed_` is kept sorted by offset. Returns the highest end, and in top_ the position of the item that has it.
+  // Places all items in order_; `placed_` is kept sorted by offset. Returns the highest end, and in top_ the position of the item
+  // that has it.
   uint64_t place() {
     uint64_t high = 0;
     for (uint32_t k = 0; k < count_; ++k) {
@@ -158,7 +160,9 @@ Status pack_arena(ArenaItem* items, uint32_t count, uint32_t align, const PlanMe
   if (!packer.reserve(memory)) return {Code::kOutOfMemory, 0, count, 0};
   const uint64_t bound = packer.lower_bound();
   const uint64_t bytes = bound > kMaxArena ? bound : packer.pack(bound);
-  if (bytes > kMaxArena) return {Code::kOutOfMemory, 0, bytes > 0xffffffffu ? 0xffffffffu : static_cast<uint32_t>(bytes), static_cast<uint32_t>(kMaxArena)};
+  if (bytes > kMaxArena)
+    return {Code::kOutOfMemory, 0, bytes > 0xffffffffu ? 0xffffffffu : static_cast<uint32_t>(bytes),
+            static_cast<uint32_t>(kMaxArena)};
   out->bytes = static_cast<uint32_t>(bytes);
   out->lower_bound = static_cast<uint32_t>(bound);
   return {};

@@ -19,8 +19,8 @@ struct ArenaSize {
   uint32_t lower_bound = 0;  // the largest sum of items alive at one step: no packing is smaller
 };
 
-// Gives every item an offset that is a multiple of `align` (a power of two), such that items alive at the same step do not overlap. Deterministic.
-// Errors: kOutOfMemory (from `memory`, or an arena over 2 GiB; needed: bytes, saturated).
+// Gives every item an offset that is a multiple of `align` (a power of two), such that items alive at the same step do not
+// overlap. Deterministic. Errors: kOutOfMemory (from `memory`, or an arena over 2 GiB; needed: bytes, saturated).
 Status pack_arena(ArenaItem* items, uint32_t count, uint32_t align, const PlanMemory& memory, ArenaSize* out);
 
 }  // namespace lathe

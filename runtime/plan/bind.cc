@@ -57,10 +57,12 @@ class Binder {
     params_ = memory_.array<uint8_t>(static_cast<uint64_t>(h.step_count) * kMaxParamsBytes);
     kernels_ = memory_.array<const kernels::Kernel*>(static_cast<uint64_t>(h.step_count) * kMaxStepKernels);
     fns_ = memory_.array<kernels::AnyFn>(static_cast<uint64_t>(h.step_count) * kMaxStepKernels);
-    if (!tensors_ || !steps_ || !ports_ || !variables_ || !buffer_ || !last_use_ || !buffers_ || !scratch_ || !unread_ || !kernel_first_ || !params_ || !kernels_ || !fns_)
+    if (!tensors_ || !steps_ || !ports_ || !variables_ || !buffer_ || !last_use_ || !buffers_ || !scratch_ || !unread_ ||
+        !kernel_first_ || !params_ || !kernels_ || !fns_)
       return {Code::kOutOfMemory, 0, h.tensor_count, 0};
     plan_ = {};
-    plan_.tensors = tensors_, plan_.steps = steps_, plan_.params = params_, plan_.kernels = fns_, plan_.ports = ports_, plan_.variables = variables_;
+    plan_.tensors = tensors_, plan_.steps = steps_, plan_.params = params_, plan_.kernels = fns_, plan_.ports = ports_,
+    plan_.variables = variables_;
     plan_.operands = h.operand_count == 0 ? nullptr : p_.operands();
     plan_.tensor_count = h.tensor_count, plan_.step_count = h.step_count;
     plan_.input_count = h.input_count, plan_.output_count = h.output_count, plan_.variable_count = h.variable_count;
@@ -95,7 +97,8 @@ class Binder {
         const uint64_t next = align_up(end + bytes_of(t), o_.align);
         if (next + o_.tail > 0x7fffffffu || source > 0x7fffffffu) return {Code::kOutOfMemory, t, 0x7fffffffu, 0xffffffffu};
         tensors_[t] = {static_cast<uint32_t>(Region::kVariables), static_cast<uint32_t>(end)};
-        variables_[x.port] = {static_cast<uint32_t>(end), bytes_of(t), x.stored_bytes == 0 ? kNoTensor : static_cast<uint32_t>(source),
+        variables_[x.port] = {static_cast<uint32_t>(end), bytes_of(t),
+                              x.stored_bytes == 0 ? kNoTensor : static_cast<uint32_t>(source),
                               flipped(t) ? PortMode::kFlip : PortMode::kCopy};
         end = next;
       }
@@ -104,7 +107,8 @@ class Binder {
     return {};
   }
 
-  // The caller's memory serves an input if it may be read past its end and is in the plan's storage, an output if no step reads it.
+  // The caller's memory serves an input if it may be read past its end and is in the plan's storage, an output if no step reads
+  // it.
   void place_ports() {
     for (uint32_t t = 0; t < p_.tensor_count(); ++t) {
       const ProgramTensor& x = p_.tensor(t);
@@ -174,8 +178,8 @@ class Binder {
     new_buffer(t, index);
   }
 
-  // Output `t` is input 0's bytes. Not for constants whose bytes are not in the plan's storage, nor for variables, which change under the alias, nor for a
-  // result that must outlive the call in the caller's hands while the input is the caller's too.
+  // Output `t` is input 0's bytes. Not for constants whose bytes are not in the plan's storage, nor for variables, which change
+  // under the alias, nor for a result that must outlive the call in the caller's hands while the input is the caller's too.
   bool alias(uint32_t index, const ProgramStep& s, uint32_t t) {
     const uint32_t x = p_.input(s, 0);
     if (x == kNoTensor || bytes_of(x) != bytes_of(t) || flipped(x) != flipped(t)) return false;

@@ -1,8 +1,9 @@
 // Binding: a program, input shapes and a target become a plan that the executor can run.
 //
-// Every step's prepare() chooses kernels and scratch; then tensors get their place: constants in WEIGHTS, variables in a region of their own, the caller's
-// inputs and outputs in the caller's memory where that is possible, everything else in one arena. An output shares its input's bytes when its
-// step allows it and nobody reads the input later. Thread-safe: all state is in the arguments.
+// Every step's prepare() chooses kernels and scratch; then tensors get their place: constants in WEIGHTS, variables in a region
+// of their own, the caller's inputs and outputs in the caller's memory where that is possible, everything else in one arena. An
+// output shares its input's bytes when its step allows it and nobody reads the input later. Thread-safe: all state is in the
+// arguments.
 #pragma once
 #include <stdint.h>
 
@@ -41,8 +42,9 @@ struct Binding {
   uint32_t params_bytes = 0, operand_count = 0;
 };
 
-// `dims`: from evaluate_dims() on `program`. Everything in `out` lives in `memory`. Errors: those of prepare() and kUnsupported (an op without an
-// entry in the table), where: the step; kUnsupported (several segments, or weights over 4 GiB), kOutOfMemory (needed: bytes).
+// `dims`: from evaluate_dims() on `program`. Everything in `out` lives in `memory`. Errors: those of prepare() and kUnsupported
+// (an op without an entry in the table), where: the step; kUnsupported (several segments, or weights over 4 GiB), kOutOfMemory
+// (needed: bytes).
 Status bind(const Program& program, const BoundDims& dims, const BindOptions& options, const PlanMemory& memory, Binding* out);
 
 }  // namespace lathe

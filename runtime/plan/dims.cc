@@ -69,7 +69,8 @@ Status check_inputs(const Program& p, const Shape* inputs, const int64_t* values
   return for_inputs(p, [&](const ProgramTensor& t, uint32_t port) -> Status {
     for (uint32_t k = 0; k < t.rank; ++k) {
       const int64_t want = values[t.dims[k]];
-      if (want != inputs[port].dims[k]) return {Code::kInvalidArgument, port * kMaxRank + k, as_dim(want), static_cast<uint32_t>(inputs[port].dims[k])};
+      if (want != inputs[port].dims[k])
+        return {Code::kInvalidArgument, port * kMaxRank + k, as_dim(want), static_cast<uint32_t>(inputs[port].dims[k])};
     }
     return {};
   });
@@ -104,7 +105,8 @@ Status evaluate_dims(const Program& p, const Shape* inputs, const PlanMemory& me
       shapes[t].dims[k] = static_cast<int32_t>(v);
     }
     uint32_t elems = 0;
-    if (!checked_elems(shapes[t], dtype_bytes(tensor.dtype), &elems)) return {Code::kCorrupt, h.dim_count + t, 0x7fffffff, 0xffffffffu};
+    if (!checked_elems(shapes[t], dtype_bytes(tensor.dtype), &elems))
+      return {Code::kCorrupt, h.dim_count + t, 0x7fffffff, 0xffffffffu};
   }
   *out = {values, shapes};
   return {};

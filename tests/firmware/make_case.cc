@@ -2,8 +2,8 @@
 //
 //   make_case FOLDER [MODEL.lathe]
 //
-// Without a model: the small 8-bit network of tests/runtime/sample_cnn.h. Expected outputs come from the host's own kernels, u8 storage and all, so that
-// firmware that agrees agrees with every instruction set.
+// Without a model: the small 8-bit network of tests/runtime/sample_cnn.h. Expected outputs come from the host's own kernels, u8
+// storage and all, so that firmware that agrees agrees with every instruction set.
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -86,8 +86,8 @@ Result<void> make(const std::string& folder, const char* path) {
   LATHE_CHECK_OK(write(folder + "/model.h", model.header));
   LATHE_CHECK_OK(write(folder + "/model.cc", model.source));
   LATHE_CHECK_OK(write(folder + "/model_cases.h", embed_cases("model", cases)));
-  std::printf("arena %u bytes (lower bound %u), weights %u, plan %u, %zu operators, %zu kernels\n", model.arena_bytes, model.arena_lower_bound, model.weight_bytes,
-              model.plan_bytes, model.ops.size(), model.kernels.size());
+  std::printf("arena %u bytes (lower bound %u), weights %u, plan %u, %zu operators, %zu kernels\n", model.arena_bytes,
+              model.arena_lower_bound, model.weight_bytes, model.plan_bytes, model.ops.size(), model.kernels.size());
   return {};
 }
 

@@ -1,5 +1,5 @@
-// Counts every allocation of this process, by malloc as well as by operator new, while a session runs. A program of its own, because it replaces
-// malloc; under AddressSanitizer, which does so too, the counters see operator new alone.
+// Counts every allocation of this process, by malloc as well as by operator new, while a session runs. A program of its own,
+// because it replaces malloc; under AddressSanitizer, which does so too, the counters see operator new alone.
 #include <doctest/doctest.h>
 
 #include <atomic>

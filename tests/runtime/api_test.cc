@@ -35,7 +35,8 @@ TEST_CASE("the C++ API opens a file, describes it and runs it") {
   const FileImage file = make_file();
   const test::TempFolder folder;
   const std::string path = folder.file("m.lathe");
-  std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(file.data.get()), static_cast<std::streamsize>(file.size));
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(file.data.get()), static_cast<std::streamsize>(file.size));
   std::string error;
   const auto model = Model::open(path, &error);
   REQUIRE_MESSAGE(model.has_value(), error);
@@ -100,7 +101,9 @@ TEST_CASE("the C API opens bytes in memory, describes them and runs them") {
 TEST_CASE("the headers and the build agree on the version") {
   CHECK(lathe_version() == LATHE_VERSION);
   CHECK(std::string(LATHE_VERSION_TEXT) == LATHE_PROJECT_VERSION);
-  CHECK(std::to_string(LATHE_VERSION_MAJOR) + "." + std::to_string(LATHE_VERSION_MINOR) + "." + std::to_string(LATHE_VERSION_PATCH) == LATHE_VERSION_TEXT);
+  CHECK(std::to_string(LATHE_VERSION_MAJOR) + "." + std::to_string(LATHE_VERSION_MINOR) + "." +
+            std::to_string(LATHE_VERSION_PATCH) ==
+        LATHE_VERSION_TEXT);
 }
 
 TEST_CASE("files that cannot run say why in one sentence") {

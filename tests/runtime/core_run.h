@@ -24,7 +24,8 @@ class HeapPlanMemory {
   std::vector<Aligned<uint8_t>> blocks_;
 };
 
-// A bound program with its memory. Arena and variables end with guard-free exact sizes, so that AddressSanitizer sees what a step does outside of them.
+// A bound program with its memory. Arena and variables end with guard-free exact sizes, so that AddressSanitizer sees what a step
+// does outside of them.
 class CoreRun {
  public:
   Status bind(const Program& program, const std::vector<Shape>& inputs, const BindOptions& options) {
@@ -42,7 +43,8 @@ class CoreRun {
     reset_variables(binding.plan, memory);
     return {};
   }
-  void run(const std::vector<const void*>& inputs, const std::vector<void*>& outputs, const StepHook* hook = nullptr, const Parallel& parallel = {}) {
+  void run(const std::vector<const void*>& inputs, const std::vector<void*>& outputs, const StepHook* hook = nullptr,
+           const Parallel& parallel = {}) {
     for (size_t i = 0; i < inputs.size(); ++i) external_[i] = static_cast<uint8_t*>(const_cast<void*>(inputs[i]));
     for (size_t i = 0; i < outputs.size(); ++i) external_[inputs.size() + i] = static_cast<uint8_t*>(outputs[i]);
     load_inputs(binding.plan, memory, inputs.data());
@@ -54,7 +56,9 @@ class CoreRun {
   RunMemory memory;
 
  private:
-  static Aligned<uint8_t> exact(uint32_t bytes) { return Aligned<uint8_t>(static_cast<uint8_t*>(::operator new(bytes + 1, std::align_val_t{64}))); }
+  static Aligned<uint8_t> exact(uint32_t bytes) {
+    return Aligned<uint8_t>(static_cast<uint8_t*>(::operator new (bytes + 1, std::align_val_t{64})));
+  }
 
   BindOptions options_;
   HeapPlanMemory heap_;

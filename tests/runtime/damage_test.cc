@@ -1,4 +1,5 @@
-// Damaged plans with the real operators: whatever the bytes say, a plan is refused or runs inside its memory. AddressSanitizer sees what goes astray.
+// Damaged plans with the real operators: whatever the bytes say, a plan is refused or runs inside its memory. AddressSanitizer
+// sees what goes astray.
 #include <doctest/doctest.h>
 
 #include "tests/machine.h"
@@ -42,7 +43,8 @@ void try_program(const BuiltProgram& built, kernels::Storage storage, Outcome* o
   if (!run.bind(p, {shape}, options).ok() || run.binding.plan.arena_bytes > 64 * kMaxElems) return;
   std::vector<std::vector<uint8_t>> out;
   std::vector<void*> out_data;
-  for (uint32_t i = 0; i < run.binding.plan.output_count; ++i) out.emplace_back(run.binding.plan.ports[run.binding.plan.input_count + i].bytes);
+  for (uint32_t i = 0; i < run.binding.plan.output_count; ++i)
+    out.emplace_back(run.binding.plan.ports[run.binding.plan.input_count + i].bytes);
   for (auto& o : out) out_data.push_back(o.data());
   const std::vector<float> x = test::sample_input(2);
   if (run.binding.plan.ports[0].bytes > x.size() * sizeof(float)) return;
@@ -70,6 +72,12 @@ void flip_everywhere(bool quantized, kernels::Storage storage) {
 
 }  // namespace
 
-TEST_CASE("flipped bits of a float plan end in an error or in a run inside its memory" * doctest::skip(kSmallMachine)) { flip_everywhere(false, kernels::Storage::kS8); }
-TEST_CASE("flipped bits of an 8-bit plan end in an error or in a run inside its memory" * doctest::skip(kSmallMachine)) { flip_everywhere(true, kernels::Storage::kS8); }
-TEST_CASE("flipped bits of an 8-bit plan under u8 storage end in an error or in a run inside its memory" * doctest::skip(kSmallMachine)) { flip_everywhere(true, kernels::Storage::kU8); }
+TEST_CASE("flipped bits of a float plan end in an error or in a run inside its memory" * doctest::skip(kSmallMachine)) {
+  flip_everywhere(false, kernels::Storage::kS8);
+}
+TEST_CASE("flipped bits of an 8-bit plan end in an error or in a run inside its memory" * doctest::skip(kSmallMachine)) {
+  flip_everywhere(true, kernels::Storage::kS8);
+}
+TEST_CASE("flipped bits of an 8-bit plan under u8 end in an error or in a run inside its memory" * doctest::skip(kSmallMachine)) {
+  flip_everywhere(true, kernels::Storage::kU8);
+}

@@ -110,7 +110,8 @@ TEST_CASE("random programs compute in shared memory what they compute with memor
     const auto inputs_before = r.values;
     for (int again = 0; again < 2; ++again) {
       run.run(in, out_data);
-      for (size_t i = 0; i < out.size(); ++i) CHECK_MESSAGE(out[i] == r.values[r.outputs[i]], "round " << round << " output " << i);
+      for (size_t i = 0; i < out.size(); ++i)
+        CHECK_MESSAGE(out[i] == r.values[r.outputs[i]], "round " << round << " output " << i);
     }
     CHECK(inputs_before == r.values);
   }
@@ -141,7 +142,8 @@ TEST_CASE("an elementwise chain runs in place and its arena is one buffer") {
 
 TEST_CASE("memory that is read later is not shared") {
   ProgramBuilder b;
-  const uint32_t x = b.input(DType::kS32, {64}), t = b.temp(DType::kS32, {64}), u = b.temp(DType::kS32, {64}), y = b.output(DType::kS32, {64});
+  const uint32_t x = b.input(DType::kS32, {64}), t = b.temp(DType::kS32, {64}), u = b.temp(DType::kS32, {64}),
+                 y = b.output(DType::kS32, {64});
   b.step(Op::kSoftmax, AxisAttrs{}, {x}, {t});
   b.step(Op::kAdd, BinaryAttrs{}, {t, t}, {u});
   b.step(Op::kAdd, BinaryAttrs{}, {u, t}, {y});
@@ -172,7 +174,8 @@ TEST_CASE("an input that grants reads past its end is used where it lies") {
 TEST_CASE("quantized values cross the border with their top bit turned under u8 storage") {
   const QuantParams q{0.1f, 0, -128, 127};
   ProgramBuilder b;
-  const uint32_t x = b.input(DType::kS8, {4}, q), y = b.output(DType::kS8, {4}, q), raw = b.input(DType::kS8, {4}), z = b.output(DType::kS8, {4});
+  const uint32_t x = b.input(DType::kS8, {4}, q), y = b.output(DType::kS8, {4}, q), raw = b.input(DType::kS8, {4}),
+                 z = b.output(DType::kS8, {4});
   b.step(Op::kReshape, NoAttrs{}, {x}, {y});
   b.step(Op::kReshape, NoAttrs{}, {raw}, {z});
   const BuiltProgram built = b.build();
@@ -199,7 +202,8 @@ TEST_CASE("quantized values cross the border with their top bit turned under u8 
 TEST_CASE("variables keep their values between runs and go back on reset") {
   ProgramBuilder b;
   const uint32_t initial[4] = {1, 2, 3, 4};
-  const uint32_t x = b.input(DType::kS32, {4}), v = b.variable(DType::kS32, {4}, initial, sizeof initial), zero = b.variable(DType::kS32, {2}, nullptr, 0);
+  const uint32_t x = b.input(DType::kS32, {4}), v = b.variable(DType::kS32, {4}, initial, sizeof initial),
+                 zero = b.variable(DType::kS32, {2}, nullptr, 0);
   const uint32_t y = b.output(DType::kS32, {4}), z = b.output(DType::kS32, {2});
   b.step(Op::kAssign, NoAttrs{}, {v, x}, {});
   b.step(Op::kReshape, NoAttrs{}, {v}, {y});

@@ -70,9 +70,15 @@ class ProgramBuilder {
     return TestDim::at(static_cast<uint32_t>(dims_.size() - 1));
   }
 
-  uint32_t input(DType t, const std::vector<TestDim>& dims, std::optional<QuantParams> q = {}) { return port(TensorKind::kInput, inputs_++, t, dims, q); }
-  uint32_t output(DType t, const std::vector<TestDim>& dims, std::optional<QuantParams> q = {}) { return port(TensorKind::kOutput, outputs_++, t, dims, q); }
-  uint32_t temp(DType t, const std::vector<TestDim>& dims, std::optional<QuantParams> q = {}) { return port(TensorKind::kTemporary, 0, t, dims, q); }
+  uint32_t input(DType t, const std::vector<TestDim>& dims, std::optional<QuantParams> q = {}) {
+    return port(TensorKind::kInput, inputs_++, t, dims, q);
+  }
+  uint32_t output(DType t, const std::vector<TestDim>& dims, std::optional<QuantParams> q = {}) {
+    return port(TensorKind::kOutput, outputs_++, t, dims, q);
+  }
+  uint32_t temp(DType t, const std::vector<TestDim>& dims, std::optional<QuantParams> q = {}) {
+    return port(TensorKind::kTemporary, 0, t, dims, q);
+  }
   // A constant of canonical shape `dims`, stored as `bytes`.
   uint32_t constant_bytes(DType t, const std::vector<TestDim>& dims, const void* bytes, size_t n, Layout layout = Layout::kPlain,
                           std::optional<QuantParams> q = {}) {
@@ -93,7 +99,8 @@ class ProgramBuilder {
     return index;
   }
 
-  template <class A> void step(Op op, const A& attrs, const std::vector<uint32_t>& in, const std::vector<uint32_t>& out, TestDim macs = 0) {
+  template <class A>
+  void step(Op op, const A& attrs, const std::vector<uint32_t>& in, const std::vector<uint32_t>& out, TestDim macs = 0) {
     ProgramStep s{};
     s.op = static_cast<uint16_t>(op);
     s.version = 1;

@@ -35,10 +35,14 @@ ProgramBuilder small() {
 }
 
 ProgramHeader& header(BuiltProgram& p) { return *reinterpret_cast<ProgramHeader*>(p.plan_data()); }
-ProgramTensor& tensor(BuiltProgram& p, uint32_t i) { return reinterpret_cast<ProgramTensor*>(p.plan_data() + header(p).tensor_at)[i]; }
+ProgramTensor& tensor(BuiltProgram& p, uint32_t i) {
+  return reinterpret_cast<ProgramTensor*>(p.plan_data() + header(p).tensor_at)[i];
+}
 ProgramStep& step(BuiltProgram& p, uint32_t i) { return reinterpret_cast<ProgramStep*>(p.plan_data() + header(p).step_at)[i]; }
 ProgramDim& dim(BuiltProgram& p, uint32_t i) { return reinterpret_cast<ProgramDim*>(p.plan_data() + header(p).dim_at)[i]; }
-uint32_t& operand(BuiltProgram& p, uint32_t s, uint32_t i) { return reinterpret_cast<uint32_t*>(p.plan_data() + header(p).operand_at)[step(p, s).operands + i]; }
+uint32_t& operand(BuiltProgram& p, uint32_t s, uint32_t i) {
+  return reinterpret_cast<uint32_t*>(p.plan_data() + header(p).operand_at)[step(p, s).operands + i];
+}
 
 }  // namespace
 
@@ -74,7 +78,8 @@ TEST_CASE("each kind of damage to a program is refused with its code") {
       {"an input too many", Code::kCorrupt, [](BuiltProgram& p) { header(p).input_count = 2; }},
       {"no segment", Code::kCorrupt, [](BuiltProgram& p) { header(p).segment_count = 0; }},
       {"symbol out of range", Code::kCorrupt, [](BuiltProgram& p) { dim(p, 0).a = 5; }},
-      {"dim that refers to itself", Code::kCorrupt, [](BuiltProgram& p) { dim(p, header(p).dim_count - 1).a = static_cast<int32_t>(header(p).dim_count) - 1; }},
+      {"dim that refers to itself", Code::kCorrupt,
+       [](BuiltProgram& p) { dim(p, header(p).dim_count - 1).a = static_cast<int32_t>(header(p).dim_count) - 1; }},
       {"unknown dim op", Code::kVersion, [](BuiltProgram& p) { dim(p, 0).op = static_cast<DimOp>(99); }},
       {"unknown dtype", Code::kVersion, [](BuiltProgram& p) { tensor(p, 2).dtype = static_cast<DType>(0); }},
       {"unknown kind", Code::kCorrupt, [](BuiltProgram& p) { tensor(p, 2).kind = static_cast<TensorKind>(9); }},
@@ -109,7 +114,11 @@ TEST_CASE("each kind of damage to a program is refused with its code") {
       {"operand read before it is written", Code::kCorrupt, [](BuiltProgram& p) { operand(p, 0, 0) = 3; }},
       {"result that is an input", Code::kCorrupt, [](BuiltProgram& p) { operand(p, 0, 2) = 0; }},
       {"result written twice", Code::kCorrupt, [](BuiltProgram& p) { operand(p, 1, 2) = 2; }},
-      {"output never written", Code::kCorrupt, [](BuiltProgram& p) { operand(p, 2, 1) = 3; operand(p, 1, 2) = 4; }},
+      {"output never written", Code::kCorrupt,
+       [](BuiltProgram& p) {
+         operand(p, 2, 1) = 3;
+         operand(p, 1, 2) = 4;
+       }},
       {"Assign to a constant", Code::kCorrupt, [](BuiltProgram& p) { operand(p, 3, 0) = 1; }},
   };
   for (const Damage& d : damages) {

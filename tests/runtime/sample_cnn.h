@@ -1,7 +1,8 @@
-// A small convolutional network as a program, float or 8-bit, with most operators in it: for tests of sessions, threads, storage and damaged files.
+// A small convolutional network as a program, float or 8-bit, with most operators in it: for tests of sessions, threads, storage
+// and damaged files.
 //
-//   x f32 [N, 9, 7, 3] -> (Quantize) -> conv 3x3 -> depthwise 3x3 stride 2 -> conv 1x1 with residual -> Pad -> MaxPool -> Concat with itself ->
-//   Transpose and back -> Mean -> FullyConnected -> Reshape -> Softmax -> (Dequantize) -> y f32 [N, 10]
+//   x f32 [N, 9, 7, 3] -> (Quantize) -> conv 3x3 -> depthwise 3x3 stride 2 -> conv 1x1 with residual -> Pad -> MaxPool -> Concat
+//   with itself -> Transpose and back -> Mean -> FullyConnected -> Reshape -> Softmax -> (Dequantize) -> y f32 [N, 10]
 #pragma once
 #include <cmath>
 #include <random>
@@ -67,7 +68,9 @@ class SampleCnn {
     return a;
   }
   int32_t random(int32_t lo, int32_t hi) { return lo + static_cast<int32_t>(rng_() % static_cast<uint32_t>(hi - lo + 1)); }
-  uint32_t value(const std::vector<TestDim>& dims) { return s8_ ? b_.temp(DType::kS8, dims, kQuant) : b_.temp(DType::kF32, dims); }
+  uint32_t value(const std::vector<TestDim>& dims) {
+    return s8_ ? b_.temp(DType::kS8, dims, kQuant) : b_.temp(DType::kF32, dims);
+  }
 
   void convolution(const Conv2dAttrs& attrs, uint32_t x, int kernel, int oc, int ic, uint32_t y, uint32_t residual) {
     const auto k = static_cast<uint32_t>(kernel);
@@ -84,7 +87,8 @@ class SampleCnn {
     const uint32_t channels = packing.groups * packing.n, per_channel = packing.weight_elems() / channels;
     const int oc = static_cast<int>(channels);
     if (!s8_) {
-      std::vector<float> w(packing.weight_elems()), packed(packing.packed_f32_elems()), bias(channels, 0.25f), padded(packing.vector_elems());
+      std::vector<float> w(packing.weight_elems()), packed(packing.packed_f32_elems()), bias(channels, 0.25f),
+          padded(packing.vector_elems());
       for (float& v : w) v = static_cast<float>(random(-100, 100)) / 100.0f / std::sqrt(static_cast<float>(per_channel));
       packing.pack_f32(w.data(), packed.data());
       packing.pad_vector(bias.data(), padded.data());
@@ -104,7 +108,8 @@ class SampleCnn {
       u8[c] = bias - (kQuant.zero_point + 128) * sum;
       m[c] = static_cast<float>(random(50, 150)) / 100.0f / 74.0f / std::sqrt(static_cast<float>(per_channel));
     }
-    std::vector<uint32_t> out = {x, b_.constant(DType::kS8, dims, packed, packing.depthwise ? Layout::kDwConvS8 : Layout::kGemmS8)};
+    std::vector<uint32_t> out = {x,
+                                 b_.constant(DType::kS8, dims, packed, packing.depthwise ? Layout::kDwConvS8 : Layout::kGemmS8)};
     for (const auto& bias : {s8, u8}) {
       packing.pad_vector(bias.data(), padded.data());
       out.push_back(b_.constant(DType::kS32, {oc}, padded, Layout::kPadded16));
@@ -124,7 +129,8 @@ class SampleCnn {
       return;
     }
     std::vector<uint16_t> table(256);
-    for (int d = 0; d < 256; ++d) table[static_cast<size_t>(d)] = static_cast<uint16_t>(std::lrint(65535 * std::exp(-kQuant.scale * d)));
+    for (int d = 0; d < 256; ++d)
+      table[static_cast<size_t>(d)] = static_cast<uint16_t>(std::lrint(65535 * std::exp(-kQuant.scale * d)));
     const uint32_t t = b_.temp(DType::kS8, {n, 10}, QuantParams{1.0f / 256, -128, -128, 127});
     b_.step(Op::kSoftmax, axis, {x, b_.constant(DType::kU16, {256}, table)}, {t});
     b_.step(Op::kDequantize, NoAttrs{}, {t}, {y});

@@ -211,7 +211,8 @@ TEST_CASE("the profiler accounts for every step of every run") {
 
 TEST_CASE("instruction sets are parsed, capped and refused by name") {
   CHECK(*parse_isa("avx2") == kernels::kIsaAvx2);
-  CHECK(parse_isa("mmx").error().message == "unknown instruction set 'mmx'; known are scalar, avx2, avx512, avx512vnni, neon, dotprod");
+  CHECK(parse_isa("mmx").error().message ==
+        "unknown instruction set 'mmx'; known are scalar, avx2, avx512, avx512vnni, neon, dotprod");
   CHECK(*capped_isa("scalar") == kernels::kIsaScalar);
   CHECK(*capped_isa("") == detected_isa());
   CHECK(std::string(isa_text(kernels::kIsaScalar)) == "scalar");

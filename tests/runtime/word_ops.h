@@ -1,5 +1,6 @@
-// A small exec table over 32-bit words for tests of the planner and the executor: every operator scrambles its inputs in its own way, and makes
-// wrong sharing of memory visible: scratch is filled before an input is read, and a step that allows no sharing destroys its output first.
+// A small exec table over 32-bit words for tests of the planner and the executor: every operator scrambles its inputs in its own
+// way, and makes wrong sharing of memory visible: scratch is filled before an input is read, and a step that allows no sharing
+// destroys its output first.
 #pragma once
 #include <cstdint>
 
@@ -33,7 +34,9 @@ inline void run_add(const RunContext& c, const BoundStep& s) {
 }
 
 // y[i] = x[(i * 7) % n_a] + 1, by way of scratch; never in place.
-inline Status prepare_softmax(const PrepareInput& in, Prepared* out) { return prepare_words(in, out, in.shape(0).elems(), 0, false); }
+inline Status prepare_softmax(const PrepareInput& in, Prepared* out) {
+  return prepare_words(in, out, in.shape(0).elems(), 0, false);
+}
 inline void run_softmax(const RunContext& c, const BoundStep& s) {
   const auto& p = c.params<WordParams>(s);
   const auto* x = c.in<uint32_t>(s, 0);
