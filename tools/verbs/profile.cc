@@ -69,9 +69,10 @@ void print_text(const std::vector<ProfileRow>& rows, const std::string& by, doub
   std::printf("%s\n", headline(rows, by).c_str());
   uint64_t params = 0;
   for (const ProfileRow& r : rows) params += r.param_bytes;
-  Table table({by, "op", "calls", "us/run", "share %", "sum %", "params %", "GOPS", "GB/s", "kernel"});
+  const bool by_node = by == "node";
+  Table table({by, by_node ? "op" : "", "calls", "us/run", "share %", "sum %", "params %", "GOPS", "GB/s", by_node ? "kernel" : "such as"});
   for (const ProfileRow& r : rows)
-    table.add({r.name, r.op, std::to_string(r.calls), fixed(r.total_ns / 1e3 / static_cast<double>(runs), 2), fixed(100 * r.share, 1), fixed(100 * r.cumulative_share, 1),
+    table.add({r.name, by_node ? r.op : "", std::to_string(r.calls), fixed(r.total_ns / 1e3 / static_cast<double>(runs), 2), fixed(100 * r.share, 1), fixed(100 * r.cumulative_share, 1),
                fixed(params == 0 ? 0 : 100.0 * static_cast<double>(r.param_bytes) / static_cast<double>(params), 1), fixed(r.gops(), 1), fixed(r.gbytes_per_s(), 1), r.kernel});
   std::printf("%s", table.text().c_str());
   std::printf("sum of operators: %.2f us per run, %llu runs\n", total_us, static_cast<unsigned long long>(runs));
