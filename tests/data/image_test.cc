@@ -20,8 +20,9 @@ const std::string kGolden = LATHE_SOURCE_ROOT "/tests/data/golden/";
 Bytes golden(const std::string& name) { return read_file(kGolden + name).value(); }
 
 TEST_CASE("PNG and BMP decode exactly and JPEG within its loss") {
-  for (const auto& [name, tolerance] :
-       {std::pair("gradient.png", 0), std::pair("gradient.bmp", 0), std::pair("gradient.jpg", 8)}) {
+  for (const auto& file : {std::pair("gradient.png", 0), std::pair("gradient.bmp", 0), std::pair("gradient.jpg", 8)}) {
+    const std::string name = file.first;
+    const int tolerance = file.second;
     CAPTURE(name);
     const auto image = decode_image(golden(name), 3, name);
     REQUIRE(image);
