@@ -52,12 +52,13 @@ bool compose_with_producer(Rewriter& rewriter, NodeId n, const Ints& perm) {
 bool merge_with_twin(Rewriter& rewriter, NodeId n, const Ints& perm) {
   Graph& graph = rewriter.graph();
   const ValueId out = graph.node(n).outputs[0];
-  if (graph.is_output(out)) return false;
   for (NodeId other : graph.consumers(graph.node(n).inputs[0])) {
     const Ints* p = transpose_perm(graph, other);
     if (other == n) return false;  // the first of the twins stays
     if (p == nullptr || !(*p == perm)) continue;
-    rewriter.replace(out, graph.node(other).outputs[0]);
+    const ValueId twin = graph.node(other).outputs[0];
+    if (graph.is_output(out) && graph.is_output(twin)) continue;
+    rewriter.replace(out, twin);
     rewriter.erase(n);
     return true;
   }
@@ -153,6 +154,7 @@ bool convert_if_better(Rewriter& rewriter, NodeId seed, const Ints& q) {
 bool move_regions(Rewriter& rewriter, NodeId n) {
   const Graph& graph = rewriter.graph();
   const Ints perm = *transpose_perm(graph, n);
+  if (is_identity(perm)) return false;  // a second name for an output
   for (NodeId reader : graph.consumers(graph.node(n).outputs[0])) {
     if (convert_if_better(rewriter, reader, perm)) return true;
   }
@@ -181,9 +183,11 @@ bool move_one_region(Rewriter& rewriter) {
 }  // namespace
 
 Result<void> cancel_transposes(Rewriter& rewriter) {
+  // Every move makes them fewer or sinks them; the bound only keeps a mistake in that reasoning from hanging on somebody's model.
+  size_t moves = 4 * rewriter.nodes().size() + 16;
   do {
     simplify(rewriter);
-  } while (rewriter.ok() && move_one_region(rewriter));
+  } while (rewriter.ok() && moves-- > 0 && move_one_region(rewriter));
   rewriter.sweep();
   return rewriter.ok();
 }

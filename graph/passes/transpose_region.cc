@@ -39,11 +39,13 @@ bool links(const Graph& graph, ValueId v, const Ints& q) {
 
 bool contains(const Region& region, NodeId n) { return std::find(region.nodes.begin(), region.nodes.end(), n) != region.nodes.end(); }
 
-// A live Transpose of v by `perm`, or kNoId.
-NodeId find_transpose(const Graph& graph, ValueId v, const Ints& perm) {
-  for (NodeId n : graph.consumers(v)) {
-    const Ints* p = transpose_perm(graph, n);
-    if (p != nullptr && *p == perm) return n;
+// The result of a Transpose of v by `perm` that stands before the region, or kNoId.
+ValueId transposed_before(const Graph& graph, const Region& region, ValueId v, const Ints& perm) {
+  const std::vector<NodeId>& order = graph.order();
+  const auto end = std::find(order.begin(), order.end(), region.nodes.front());
+  for (auto at = order.begin(); at != end; ++at) {
+    const Ints* p = transpose_perm(graph, *at);
+    if (p != nullptr && graph.node(*at).inputs[0] == v && *p == perm) return graph.node(*at).outputs[0];
   }
   return kNoId;
 }
@@ -54,17 +56,20 @@ bool reads_any_order(const Graph& graph, NodeId reader, ValueId v, const Ints& q
          moves_only_ones(graph.dims(), graph.value(v).type, inverse(q));
 }
 
-// What the border below result v costs.
+// What the border below result v costs. Of several Transposes that are outputs of the graph only one can become v' itself.
 void cost_below(const Graph& graph, const Region& region, ValueId v, RegionCost& cost) {
-  bool wrapped = graph.is_output(v);
+  bool wrapped = graph.is_output(v), taken = false;
   for (NodeId reader : graph.consumers(v)) {
     if (contains(region, reader)) continue;
     const Ints* p = transpose_perm(graph, reader);
-    if (p != nullptr) {
-      cost.removed += is_identity(compose(region.q, *p)) ? 1 : 0;
-    } else {
+    if (p == nullptr) {
       wrapped = wrapped || !reads_any_order(graph, reader, v, region.q);
+      continue;
     }
+    const bool is_output = graph.is_output(graph.node(reader).outputs[0]);
+    if (!is_identity(compose(region.q, *p)) || (is_output && taken)) continue;
+    ++cost.removed;
+    taken = taken || is_output;
   }
   cost.inserted_below += wrapped ? 1 : 0;
 }
@@ -74,7 +79,7 @@ void cost_above(const Graph& graph, const Region& region, ValueId v, RegionCost&
   const Ints* p = transpose_perm(graph.producer(v));
   if (p == nullptr) {
     ++cost.untransposed;
-    cost.inserted_above += find_transpose(graph, v, inverse(region.q)) == kNoId ? 1 : 0;
+    cost.inserted_above += transposed_before(graph, region, v, inverse(region.q)) == kNoId ? 1 : 0;
     return;
   }
   const std::vector<NodeId> readers = graph.consumers(v);
@@ -134,6 +139,7 @@ class Converter {
     const ValueId from = p == nullptr ? v : producer->inputs[0];
     const Ints perm = p == nullptr ? inverse(region_.q) : compose(*p, inverse(region_.q));
     if (is_identity(perm)) return from;
+    if (const ValueId known = transposed_before(graph_, region_, from, perm); known != kNoId) return known;
     return rewriter_.insert(before, Op::kTranspose, PermAttrs{perm}, {from}, graph_.fresh_name(graph_.value(from).name + ".transpose"),
                             graph_.value(from).quant);
   }

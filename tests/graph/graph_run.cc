@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstring>
 #include <random>
-#include <regex>
 #include <sstream>
 
 #include "graph/lower/load.h"
@@ -90,11 +89,12 @@ Graph parsed(const std::string& body) {
 std::string nodes(const Graph& graph) {
   std::istringstream text(print(graph));
   std::string out;
-  const std::regex type(" : [a-z0-9]+\\[[^=]*\\]( quant\\([^)]*\\))? = "), comment(" +//.*");
   for (std::string line; std::getline(text, line);) {
     line.erase(0, line.find_first_not_of(' '));
     if (line.rfind("%", 0) != 0 && line.rfind("output", 0) != 0) continue;
-    out += std::regex_replace(std::regex_replace(line, type, " = "), comment, "") + "\n";
+    if (const size_t type = line.find(" : "); type != std::string::npos) line.erase(type, line.find(" = ", type) - type);
+    if (const size_t contents = line.find("  // "); contents != std::string::npos) line.erase(contents);
+    out += line + "\n";
   }
   return out;
 }
