@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Build firmware that runs an embedded model, and run it under QEMU.
 #
-#   examples/firmware/build.sh DIR [--target cortex-m4|aarch64] [--no-run]
+#   examples/firmware/build.sh DIR [--target cortex-m4|aarch64|host] [--no-run]
 #
-# cortex-m4 (the default) is bare metal; aarch64 is the same program on Linux. DIR holds
+# cortex-m4 (the default) is bare metal; aarch64 and host are the same program on Linux. DIR holds
 # model.h, model.cc and model_cases.h as `lathe embed --with-cases` writes them; model.elf and the objects go there too.
 # Exit status: 0 if every output equals the host's, 77 if a tool is missing.
 set -euo pipefail
@@ -32,6 +32,7 @@ case $target in
       -semihosting-config enable=on,target=native -kernel) ;;
   aarch64)
     prefix=aarch64-linux-gnu- board=examples/firmware/linux cpu=() link=(-static) qemu=(qemu-aarch64 -cpu cortex-a53) ;;
+  host) prefix= board=examples/firmware/linux cpu=() link=() qemu=(env) ;;
   *) printf 'firmware: unknown target %s\n' "$target" >&2; exit 2 ;;
 esac
 [[ -f ${dir:?name the folder with model.cc}/model.cc ]] || { printf 'firmware: %s/model.cc is missing\n' "$dir" >&2; exit 2; }
