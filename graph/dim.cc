@@ -18,6 +18,9 @@ std::optional<int64_t> checked_add(int64_t a, int64_t b) {
   return __builtin_add_overflow(a, b, &r) ? std::nullopt : std::optional(r);
 }
 
+// Most operands of one min or max: each is compared with every other.
+constexpr size_t kMaxOperands = 32;
+
 bool is_leaf(DimOp op) { return op == DimOp::kConst || op == DimOp::kSymbol || op == DimOp::kValue; }
 
 }  // namespace
@@ -251,7 +254,7 @@ Dim DimTable::ceildiv(Dim a, Dim b) {
 bool DimTable::collect(DimOp op, Dim d, std::vector<Dim>& out) const {
   for (; node(d).op == op; d = Dim{static_cast<uint32_t>(node(d).a)}) out.push_back(Dim{static_cast<uint32_t>(node(d).b)});
   out.push_back(d);
-  return out.size() <= kMaxDimSize;
+  return out.size() <= kMaxOperands;
 }
 
 // min or max: nested ones flattened, operands in order, those dropped that another one always beats.

@@ -164,6 +164,9 @@ TEST_CASE("dimensions that overflow or grow without bound are invalid, and so is
   Dim d = n;
   for (int i = 0; i < 100 && d.valid(); ++i) d = t.add(t.mul(d, d), t.floordiv(d, t.constant(7)));
   CHECK(!d.valid());
+  Dim widest = n;
+  for (int i = 0; i < 100; ++i) widest = t.max(widest, t.symbol("S" + std::to_string(i)));
+  CHECK(!widest.valid());
   CHECK(t.text(d) == "?");
   CHECK(!t.evaluate(d, {}));
 }

@@ -151,6 +151,8 @@ const InferCase kCases[] = {
     {"Slice", {"f32[10]"}, "{axes=[0], begins=[7], ends=[2], steps=[1]}", "f32[0]"},
     {"Slice", {"f32[0]"}, "{axes=[0], begins=[0], ends=[5], steps=[1]}", "f32[0]"},
     {"Slice", {"f32[10]"}, "{axes=[0], begins=[100], ends=[-100], steps=[-3]}", "f32[4]"},
+    {"Slice", {"f32[10]"}, "{axes=[0], begins=[100], ends=[0], steps=[-1]}", "f32[9]"},
+    {"Slice", {"s64[3] = [5, 6, 7]"}, "{axes=[0], begins=[100], ends=[-100], steps=[-1]}", "s64[3] // [7, 6, 5]"},
     {"Slice", {"f32[N,8]"}, "{axes=[0], begins=[0], ends=[1], steps=[1]}", "f32[1,8]"},
     {"Slice", {"f32[N,8]"}, "{axes=[0], begins=[0], ends=[2147483647], steps=[1]}", "f32[N,8]"},
     {"Slice", {"f32[N,8]"}, "{axes=[0,1], begins=[0,2], ends=[-1,4], steps=[1,1]}", "f32[N-1,2]"},
