@@ -44,7 +44,8 @@ OP_BLIND = ("quant", "prune", "train", "serve", "tools")
 VAGUE = re.compile(r"(^|_)(utils?|helpers?|common|managers?|misc)(_|$)")
 MAX_LINES = 600
 
-INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]', re.M)
+# Templates of generated sources have names like $NAME.h.
+INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([\w./+-]+)[">]', re.M)
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 
 
