@@ -7,7 +7,8 @@ as one case. Every way to end badly is at least one failure: a crash, a time-out
 a sanitizer's exit status, a doctest executable without cases, an empty suite.
 
 A test that leaves something out on this machine (an ISA that the CPU lacks, data
-that is not there) prints a line `[skipped] what: why`; each counts as skipped.
+that is not there) says so with MESSAGE("skipped, ..."). Each such place and text
+counts as skipped, beside the passed case that it stands in, and is listed.
 
 On x86-64 the suite runs once for each entry of ISA_CAPS; the checks of the tree
 itself (meson suite `checks`) do not depend on the ISA and run once.
@@ -27,7 +28,7 @@ from pathlib import Path
 ISA_CAPS = ["", "avx2", "scalar"]
 
 SUMMARY = re.compile(r"^\[doctest\] test cases:\s*\d+ \|\s*(\d+) passed \|\s*(\d+) failed \|\s*(\d+) skipped", re.M)
-SKIPPED = re.compile(r"^\[skipped\] (.+)$", re.M)
+SKIPPED = re.compile(r"^(?:\.\./)*(\S+): MESSAGE: skipped[,:] *(.+)$", re.M)
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -36,7 +37,7 @@ class Counts:
     passed: int = 0
     failed: int = 0
     skipped: int = 0
-    left_out: set = field(default_factory=set)  # texts of `[skipped]` lines
+    left_out: set = field(default_factory=set)  # (place, text)
 
     def add(self, other):
         self.passed += other.passed
@@ -118,8 +119,8 @@ def main():
     total = Counts()
     for i, cap in enumerate(ISA_CAPS[:1] if args.uncapped_only else ISA_CAPS):
         total.add(run_suite(args, cap, first=i == 0))
-    for what in sorted(total.left_out):
-        print(f"   skipped: {what}")
+    for place, what in sorted(total.left_out):
+        print(f"   skipped at {place}: {what}")
     if args.totals:
         with args.totals.open("a") as f:
             f.write(f"{total.passed} {total.failed} {total.skipped}\n")
