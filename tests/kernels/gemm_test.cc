@@ -14,6 +14,19 @@ struct GemmCase {
   bool residual = false;
   int32_t zero_point = 3, lo = -128, hi = 127;  // in s8 terms
   float scale = 0;                              // 0: chosen so that results spread over the range
+  uint32_t a_stride = 0;                        // less than seg_k: rows overlap, as neighbouring pixels of a convolution do; 0: they do not
+};
+
+// Elements from one segment to the next, from one row to the next, and of all of `a`.
+struct Spacing {
+  uint32_t segment, row;
+  size_t elems;
+  Spacing(const GemmCase& c, uint32_t seed) {
+    const uint32_t gap = 1 + seed % 3;
+    segment = c.a_stride == 0 ? c.seg_k + gap : (c.m - 1) * c.a_stride + c.seg_k + gap;
+    row = c.a_stride == 0 ? c.segs * segment + seed % 5 : c.a_stride;
+    elems = static_cast<size_t>(c.m - 1) * row + static_cast<size_t>(c.segs) * segment;
+  }
 };
 
 // One 8-bit problem: operands in memory as `storage` has them, and what the formula says, in 64-bit and double arithmetic.
@@ -31,9 +44,8 @@ struct GemmS8Problem {
   GemmS8Problem(const GemmCase& gemm_case, Storage s, uint32_t seed, bool extreme = false)
       : c(gemm_case), storage(s), w(gemm_s8_packed_bytes(c.n, c.segs, c.seg_k) + 64), bias_packed(round_up(c.n, 16) + 16), scale(round_up(c.n, 16) + 16) {
     std::mt19937 rng(seed);
-    const uint32_t gap = 1 + seed % 3;  // segments and rows are not adjacent
-    const uint32_t row = c.segs * (c.seg_k + gap) + seed % 5;
-    a.resize(1 + static_cast<size_t>(c.m) * row + 63);
+    const Spacing spacing(c, seed);
+    a.resize(1 + spacing.elems + 63);
     residual.resize(1 + static_cast<size_t>(c.m) * (c.n + 2) + 63);
     fill_ints(rng, a.data(), a.size(), 0, 255);
     fill_ints(rng, residual.data(), residual.size(), 0, 255);
@@ -43,7 +55,7 @@ struct GemmS8Problem {
       for (auto& v : a) v = storage == Storage::kU8 ? (v & 1 ? 255 : 0) : (v & 1 ? 127 : 128);
       for (auto& v : w_plain) v = v & 1 ? 127 : -128;
     }
-    for (uint32_t i = 0; i < c.segs; ++i) offsets.push_back(static_cast<int32_t>(i * (c.seg_k + gap)));
+    for (uint32_t i = 0; i < c.segs; ++i) offsets.push_back(static_cast<int32_t>(i * spacing.segment));
     bias.resize(c.n);
     fill_ints(rng, bias.data(), bias.size(), -40000, 40000);
     std::memset(w.data(), 0, w.size());
@@ -56,7 +68,7 @@ struct GemmS8Problem {
       scale.data()[i] = spread * (0.5f + static_cast<float>(rng() % 1000) / 1000.0f);
     }
     const int32_t shift = storage_shift(storage);
-    args = {.a = a.data() + 1, .a_stride = row, .seg_offset = offsets.data(), .segs = c.segs, .seg_k = c.seg_k, .w = w.data(), .bias = bias_packed.data(), .scale = scale.data(),
+    args = {.a = a.data() + 1, .a_stride = spacing.row, .seg_offset = offsets.data(), .segs = c.segs, .seg_k = c.seg_k, .w = w.data(), .bias = bias_packed.data(), .scale = scale.data(),
             .y = nullptr, .y_stride = c.n + 3, .residual = c.residual ? residual.data() + 1 : nullptr, .residual_stride = c.n + 2, .residual_scale = 0.37f,
             .residual_zero = -7 + shift, .zero_point = c.zero_point + shift, .lo = c.lo + shift, .hi = c.hi + shift, .m = c.m, .n = c.n};
   }
@@ -89,6 +101,8 @@ std::vector<uint8_t> run(GemmS8Problem& p, GemmS8Fn fn, bool* intact) {
   *intact = y.intact(p.c.m, p.c.n, p.args.y_stride);
   return {y.data(), y.data() + y.size()};
 }
+
+void check_float(const GemmCase& c, uint32_t seed);
 
 void check_same(const GemmCase& c, uint32_t seed, bool extreme = false) {
   for_each_kernel<GemmS8Fn>(Family::kGemmS8, [&](const Kernel& k, GemmS8Fn fn, GemmS8Fn reference) {
@@ -140,6 +154,17 @@ TEST_CASE("every 8-bit GEMM kernel equals the reference for every length of a se
   check_same({.m = 13, .n = 33, .segs = 7, .seg_k = 301}, 7);
 }
 
+TEST_CASE("every GEMM kernel takes rows that overlap") {
+  uint32_t seed = 1;
+  for (const auto& [stride, seg_k] : {std::pair{1u, 3u}, {2u, 5u}, {16u, 48u}, {3u, 9u}, {32u, 96u}, {63u, 64u}, {256u, 768u}, {200u, 600u}}) {
+    for (const uint32_t m : {1, 2, 5, 6, 7, 13, 28}) {
+      check_same({.m = m, .n = 16 + seed % 20, .segs = 1 + seed % 5, .seg_k = seg_k, .residual = seed % 2 == 0, .a_stride = stride}, seed);
+      check_float({.m = m, .n = 16 + seed % 20, .segs = 1 + seed % 5, .seg_k = seg_k, .a_stride = stride}, seed);
+      ++seed;
+    }
+  }
+}
+
 TEST_CASE("8-bit GEMM kernels are exact for -128 x -128 and -128 x 127") {
   for (const uint32_t n : {10, 16, 64}) {
     for (const uint32_t seg_k : {3u, 64u, 999u}) check_same({.m = 9, .n = n, .segs = 2, .seg_k = seg_k, .residual = n == 16}, n + seg_k, true);
@@ -181,18 +206,18 @@ struct GemmF32Problem {
 
   GemmF32Problem(const GemmCase& gemm_case, uint32_t seed) : c(gemm_case), w(gemm_f32_packed_elems(c.n, c.segs, c.seg_k) + 16), bias(round_up(c.n, 16) + 16) {
     std::mt19937 rng(seed);
-    const uint32_t gap = seed % 3, row = c.segs * (c.seg_k + gap) + seed % 5;
-    a.resize(static_cast<size_t>(c.m) * row + 16);
+    const Spacing spacing(c, seed);
+    a.resize(spacing.elems + 16);
     residual.resize(static_cast<size_t>(c.m) * (c.n + 2) + 16);
     w_plain.resize(static_cast<size_t>(c.n) * c.segs * c.seg_k);
     fill_floats(rng, a.data(), a.size(), -1, 1);
     fill_floats(rng, residual.data(), residual.size(), -1, 1);
     fill_floats(rng, w_plain.data(), w_plain.size(), -1, 1);
     fill_floats(rng, bias.data(), bias.size(), -1, 1);
-    for (uint32_t i = 0; i < c.segs; ++i) offsets.push_back(static_cast<int32_t>(i * (c.seg_k + gap)));
+    for (uint32_t i = 0; i < c.segs; ++i) offsets.push_back(static_cast<int32_t>(i * spacing.segment));
     gemm_f32_pack(w_plain.data(), c.n, c.segs, c.seg_k, w.data());
     const float bound = c.lo == -128 ? INFINITY : 0.5f;
-    args = {.a = a.data(), .a_stride = row, .seg_offset = offsets.data(), .segs = c.segs, .seg_k = c.seg_k, .w = w.data(), .bias = seed % 4 == 0 ? nullptr : bias.data(),
+    args = {.a = a.data(), .a_stride = spacing.row, .seg_offset = offsets.data(), .segs = c.segs, .seg_k = c.seg_k, .w = w.data(), .bias = seed % 4 == 0 ? nullptr : bias.data(),
             .y = nullptr, .y_stride = c.n + 3, .residual = c.residual ? residual.data() : nullptr, .residual_stride = c.n + 2, .lo = -bound, .hi = bound, .m = c.m, .n = c.n};
   }
 
