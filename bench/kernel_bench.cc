@@ -1,5 +1,6 @@
-// Kernel benchmarks, from the same list as the tests: every GEMM and depthwise kernel that this machine runs, on the shapes of the peers' table
-// in the design's KERNELS.md. GOPS counts two operations per multiply-add; `peak` is the share of what bench/peak.h measures.
+// Kernel benchmarks, from the same list as the tests: every GEMM and depthwise kernel that this machine runs, on the shapes of
+// the peers' table in the design's KERNELS.md. GOPS counts two operations per multiply-add; `peak` is the share of what
+// bench/peak.h measures.
 //
 //   bench/bench_kernels --benchmark_filter=vnni --benchmark_repetitions=5
 #include <benchmark/benchmark.h>
@@ -19,7 +20,9 @@ using namespace lathe::kernels;
 struct GemmShape {
   uint32_t m, n, k;
 };
-constexpr GemmShape kGemmShapes[] = {{1, 1024, 1024}, {8, 1024, 1024}, {128, 384, 384}, {256, 256, 256}, {1024, 1024, 1024}, {3136, 64, 64}, {196, 256, 256}, {12544, 96, 16}, {3136, 24, 144}, {49, 1280, 320}, {1024, 16, 144}, {256, 32, 288}, {784, 16, 12}, {784, 16, 16}};
+constexpr GemmShape kGemmShapes[] = {{1, 1024, 1024}, {8, 1024, 1024}, {128, 384, 384}, {256, 256, 256}, {1024, 1024, 1024},
+                                     {3136, 64, 64},  {196, 256, 256}, {12544, 96, 16}, {3136, 24, 144}, {49, 1280, 320},
+                                     {1024, 16, 144}, {256, 32, 288},  {784, 16, 12},   {784, 16, 16}};
 
 struct DwShape {
   uint32_t size, n, stride;
@@ -29,7 +32,8 @@ constexpr DwShape kDwShapes[] = {{112, 32, 1}, {56, 144, 1}, {56, 144, 2}, {14, 
 void report(benchmark::State& state, const Kernel& k, double macs, bool quantized) {
   const double ops = 2 * macs * static_cast<double>(state.iterations());
   state.counters["GOPS"] = benchmark::Counter(ops / 1e9, benchmark::Counter::kIsRate);
-  if (const double peak = peak_gops(k.needs, quantized); peak > 0) state.counters["peak"] = benchmark::Counter(ops / 1e9 / peak, benchmark::Counter::kIsRate);
+  if (const double peak = peak_gops(k.needs, quantized); peak > 0)
+    state.counters["peak"] = benchmark::Counter(ops / 1e9 / peak, benchmark::Counter::kIsRate);
 }
 
 void gemm_s8(benchmark::State& state, const Kernel& k, GemmShape s) {
@@ -39,8 +43,25 @@ void gemm_s8(benchmark::State& state, const Kernel& k, GemmShape s) {
   Guarded<float> scale(round_up(s.n, 16) + 16);
   std::fill(scale.data(), scale.data() + scale.size(), 1e-3f);
   const int32_t offset = 0;
-  const GemmS8Args g{.a = a.data(), .a_stride = s.k, .seg_offset = &offset, .segs = 1, .seg_k = s.k, .w = w.data(), .bias = bias.data(), .scale = scale.data(), .y = y.data(), .y_stride = s.n,
-                     .residual = nullptr, .residual_stride = 0, .residual_scale = 0, .residual_zero = 0, .zero_point = 128, .lo = 0, .hi = 255, .m = s.m, .n = s.n};
+  const GemmS8Args g{.a = a.data(),
+                     .a_stride = s.k,
+                     .seg_offset = &offset,
+                     .segs = 1,
+                     .seg_k = s.k,
+                     .w = w.data(),
+                     .bias = bias.data(),
+                     .scale = scale.data(),
+                     .y = y.data(),
+                     .y_stride = s.n,
+                     .residual = nullptr,
+                     .residual_stride = 0,
+                     .residual_scale = 0,
+                     .residual_zero = 0,
+                     .zero_point = 128,
+                     .lo = 0,
+                     .hi = 255,
+                     .m = s.m,
+                     .n = s.n};
   const auto fn = reinterpret_cast<GemmS8Fn>(k.fn);
   for (auto _ : state) fn(g);
   report(state, k, static_cast<double>(s.m) * s.n * s.k, true);
@@ -51,8 +72,21 @@ void gemm_f32(benchmark::State& state, const Kernel& k, GemmShape s) {
   Guarded<float> w(gemm_f32_packed_elems(s.n, 1, s.k) + 16);
   std::fill(w.data(), w.data() + w.size(), 0.25f);
   const int32_t offset = 0;
-  const GemmF32Args g{.a = a.data(), .a_stride = s.k, .seg_offset = &offset, .segs = 1, .seg_k = s.k, .w = w.data(), .bias = nullptr, .y = y.data(), .y_stride = s.n, .residual = nullptr,
-                      .residual_stride = 0, .lo = 0, .hi = 6, .m = s.m, .n = s.n};
+  const GemmF32Args g{.a = a.data(),
+                      .a_stride = s.k,
+                      .seg_offset = &offset,
+                      .segs = 1,
+                      .seg_k = s.k,
+                      .w = w.data(),
+                      .bias = nullptr,
+                      .y = y.data(),
+                      .y_stride = s.n,
+                      .residual = nullptr,
+                      .residual_stride = 0,
+                      .lo = 0,
+                      .hi = 6,
+                      .m = s.m,
+                      .n = s.n};
   const auto fn = reinterpret_cast<GemmF32Fn>(k.fn);
   for (auto _ : state) fn(g);
   report(state, k, static_cast<double>(s.m) * s.n * s.k, false);
@@ -77,7 +111,8 @@ void set_dw(const DwShape& s, Args* d) {
 }
 
 void dw_s8(benchmark::State& state, const Kernel& k, DwShape s) {
-  Guarded<uint8_t> a(static_cast<size_t>(s.size) * s.size * s.n + 64), pad(s.size * s.n + 64), y(static_cast<size_t>(s.size) * s.size * s.n);
+  Guarded<uint8_t> a(static_cast<size_t>(s.size) * s.size * s.n + 64), pad(s.size * s.n + 64),
+      y(static_cast<size_t>(s.size) * s.size * s.n);
   Guarded<int8_t> w(dwconv_s8_packed_bytes(s.n, 3, 3) + 64);
   Guarded<int32_t> bias(round_up(s.n, 16) + 16);
   Guarded<float> scale(round_up(s.n, 16) + 16);
@@ -92,7 +127,8 @@ void dw_s8(benchmark::State& state, const Kernel& k, DwShape s) {
 }
 
 void dw_f32(benchmark::State& state, const Kernel& k, DwShape s) {
-  Guarded<float> a(static_cast<size_t>(s.size) * s.size * s.n + 16), pad(s.size * s.n + 16), y(static_cast<size_t>(s.size) * s.size * s.n);
+  Guarded<float> a(static_cast<size_t>(s.size) * s.size * s.n + 16), pad(s.size * s.n + 16),
+      y(static_cast<size_t>(s.size) * s.size * s.n);
   std::fill(a.data(), a.data() + a.size(), 0.5f);
   Guarded<float> w(dwconv_f32_packed_elems(s.n, 3, 3) + 16);
   std::fill(w.data(), w.data() + w.size(), 0.25f);
@@ -106,14 +142,16 @@ void dw_f32(benchmark::State& state, const Kernel& k, DwShape s) {
 
 void add_gemm(const Kernel& k, void (*run)(benchmark::State&, const Kernel&, GemmShape)) {
   for (const GemmShape& s : kGemmShapes) {
-    const std::string name = std::string(k.name) + "/" + std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k);
+    const std::string name =
+        std::string(k.name) + "/" + std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k);
     benchmark::RegisterBenchmark(name.c_str(), [&k, s, run](benchmark::State& state) { run(state, k, s); });
   }
 }
 
 void add_dw(const Kernel& k, void (*run)(benchmark::State&, const Kernel&, DwShape)) {
   for (const DwShape& s : kDwShapes) {
-    const std::string name = std::string(k.name) + "/" + std::to_string(s.size) + "x" + std::to_string(s.size) + "x" + std::to_string(s.n) + "s" + std::to_string(s.stride);
+    const std::string name = std::string(k.name) + "/" + std::to_string(s.size) + "x" + std::to_string(s.size) + "x" +
+                             std::to_string(s.n) + "s" + std::to_string(s.stride);
     benchmark::RegisterBenchmark(name.c_str(), [&k, s, run](benchmark::State& state) { run(state, k, s); });
   }
 }

@@ -1,11 +1,13 @@
 // Depthwise convolution: every output channel reads one input channel.
 //
-//   y[i][j][c] = epilogue(bias[c] + sum over p < kh, q < kw of  x(row0 + i * stride_h + p * dilation_h, col0 + j * stride_w + q * dilation_w, c / multiplier) * w[p][q][c])
+//   y[i][j][c] = epilogue(bias[c] + sum over p < kh, q < kw of  x(r, s, c / multiplier) * w[p][q][c])
+//   r = row0 + i * stride_h + p * dilation_h,  s = col0 + j * stride_w + q * dilation_w
 //
-// where x(r, s, ..) is input pixel (r, s) of one image, or padding where that is outside of it: unlike segment GEMM, whose padded copy is cheap
-// beside its work, a depthwise kernel handles borders itself. Letters: rows x cols output pixels, n output channels, kh x kw taps. Strides of memory in
-// elements. Serial: callers split rows and channels. Reads up to 63 bytes past the last channel of each pixel of `a`, `pad_row` and `residual`, and of
-// `w`, `bias` and `scale`; writes exactly rows x cols x n elements. No alignment needed for a, pad_row, y, residual; w, bias and scale start on 64 bytes.
+// where x(r, s, ..) is input pixel (r, s) of one image, or padding where that is outside of it: unlike segment GEMM, whose padded
+// copy is cheap beside its work, a depthwise kernel handles borders itself. Letters: rows x cols output pixels, n output
+// channels, kh x kw taps. Strides of memory in elements. Serial: callers split rows and channels. Reads up to 63 bytes past the
+// last channel of each pixel of `a`, `pad_row` and `residual`, and of `w`, `bias` and `scale`; writes exactly rows x cols x n
+// elements. No alignment needed for a, pad_row, y, residual; w, bias and scale start on 64 bytes.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -17,19 +19,21 @@ namespace lathe::kernels {
 // Where taps find their input. T: element type.
 template <class T>
 struct DwConvInput {
-  const T* a;        // pixel (0, 0) of the image
-  const T* pad_row;  // `cols` pixels of padding (zero point or 0.0), laid out as a row; not read if no tap falls outside
-  uint32_t rows, cols;              // of the image
-  uint32_t row_step, col_step;      // to its next row, next pixel
-  int32_t row0, col0;               // input position under tap (0, 0) of output (0, 0); negative in the padding
+  const T* a;           // pixel (0, 0) of the image
+  const T* pad_row;     // `cols` pixels of padding (zero point or 0.0), laid out as a row; not read if no tap falls outside
+  uint32_t rows, cols;  // of the image
+  uint32_t row_step, col_step;  // to its next row, next pixel
+  int32_t row0, col0;           // input position under tap (0, 0) of output (0, 0); negative in the padding
   uint32_t stride_h, stride_w;
   uint32_t dilation_h, dilation_w;
   uint32_t kh, kw;
 };
 
-// Packed 8-bit weights: panels of 16 channels, kernel columns, quads of kernel rows: [ceil(n/16)][kw][ceil(kh/4)][16][4], zero padded. One vpdpbusd
-// lane holds four rows of a column of a channel. bias and scale hold 16 * ceil(n/16) entries, zero padded.
-constexpr uint32_t dwconv_s8_packed_bytes(uint32_t n, uint32_t kh, uint32_t kw) { return round_up(n, kGemmPanel) * kw * round_up(kh, kGemmQuad); }
+// Packed 8-bit weights: panels of 16 channels, kernel columns, quads of kernel rows: [ceil(n/16)][kw][ceil(kh/4)][16][4], zero
+// padded. One vpdpbusd lane holds four rows of a column of a channel. bias and scale hold 16 * ceil(n/16) entries, zero padded.
+constexpr uint32_t dwconv_s8_packed_bytes(uint32_t n, uint32_t kh, uint32_t kw) {
+  return round_up(n, kGemmPanel) * kw * round_up(kh, kGemmQuad);
+}
 // Packs w[n][kh][kw] (OHWI with one input channel) into `packed`, dwconv_s8_packed_bytes() long; unpack is the inverse.
 void dwconv_s8_pack(const int8_t* w, uint32_t n, uint32_t kh, uint32_t kw, int8_t* packed);
 void dwconv_s8_unpack(const int8_t* packed, uint32_t n, uint32_t kh, uint32_t kw, int8_t* w);
@@ -57,7 +61,8 @@ constexpr uint32_t dwconv_f32_packed_elems(uint32_t n, uint32_t kh, uint32_t kw)
 void dwconv_f32_pack(const float* w, uint32_t n, uint32_t kh, uint32_t kw, float* packed);
 void dwconv_f32_unpack(const float* packed, uint32_t n, uint32_t kh, uint32_t kw, float* w);
 
-// Float: y = clamp(bias + sum + residual, lo, hi); one accumulator per element that starts with the bias and takes the taps row by row.
+// Float: y = clamp(bias + sum + residual, lo, hi); one accumulator per element that starts with the bias and takes the taps row
+// by row.
 struct DwConvF32Args {
   DwConvInput<float> in;
   const float* w;

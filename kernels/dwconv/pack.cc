@@ -10,7 +10,9 @@ size_t s8_index(uint32_t c, uint32_t p, uint32_t q, uint32_t kh, uint32_t kw) {
   return (quad * kGemmPanel + c % kGemmPanel) * kGemmQuad + p % kGemmQuad;
 }
 
-size_t f32_index(uint32_t c, uint32_t tap, uint32_t taps) { return (c / kGemmPanel * static_cast<size_t>(taps) + tap) * kGemmPanel + c % kGemmPanel; }
+size_t f32_index(uint32_t c, uint32_t tap, uint32_t taps) {
+  return (c / kGemmPanel * static_cast<size_t>(taps) + tap) * kGemmPanel + c % kGemmPanel;
+}
 
 }  // namespace
 

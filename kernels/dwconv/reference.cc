@@ -17,7 +17,8 @@ const T* tap(const DwConvInput<In>& in, uint32_t i, uint32_t j, uint32_t p, uint
 template <class T>  // uint8_t or int8_t: how activations lie in memory
 int32_t accumulate(const DwConvS8Args& d, uint32_t i, uint32_t j, uint32_t c) {
   const uint32_t quads = (d.in.kh + kGemmQuad - 1) / kGemmQuad;
-  const int8_t* w = d.w + static_cast<size_t>(c / kGemmPanel) * d.in.kw * quads * kGemmPanel * kGemmQuad + c % kGemmPanel * kGemmQuad;
+  const int8_t* w =
+      d.w + static_cast<size_t>(c / kGemmPanel) * d.in.kw * quads * kGemmPanel * kGemmQuad + c % kGemmPanel * kGemmQuad;
   uint32_t acc = static_cast<uint32_t>(d.bias[c]);  // partial sums of a folded bias may wrap
   for (uint32_t p = 0; p < d.in.kh; ++p) {
     for (uint32_t q = 0; q < d.in.kw; ++q) {
@@ -36,9 +37,10 @@ void dwconv_s8(const DwConvS8Args& d) {
       const size_t res_at = static_cast<size_t>(i) * d.residual_row_step + static_cast<size_t>(j) * d.residual_col_step;
       for (uint32_t c = 0; c < d.n; ++c) {
         const int32_t acc = accumulate<T>(d, i, j, c);
-        const int32_t q = d.residual == nullptr ? requantize(acc, d.scale[c], d.zero_point, d.lo, d.hi)
-                                                : requantize_residual(acc, d.scale[c], static_cast<const T*>(d.residual)[res_at + c], d.residual_zero,
-                                                                      d.residual_scale, d.zero_point, d.lo, d.hi);
+        const int32_t q = d.residual == nullptr
+                              ? requantize(acc, d.scale[c], d.zero_point, d.lo, d.hi)
+                              : requantize_residual(acc, d.scale[c], static_cast<const T*>(d.residual)[res_at + c],
+                                                    d.residual_zero, d.residual_scale, d.zero_point, d.lo, d.hi);
         y[c] = static_cast<T>(q);
       }
     }

@@ -9,7 +9,8 @@ namespace {
 template <class T, class In>
 inline __attribute__((always_inline)) const T* input_row(const DwConvInput<In>& in, uint32_t i, uint32_t p) {
   const int64_t r = in.row0 + static_cast<int64_t>(i) * in.stride_h + static_cast<int64_t>(p) * in.dilation_h;
-  return r < 0 || r >= in.rows ? static_cast<const T*>(in.pad_row) : static_cast<const T*>(in.a) + static_cast<size_t>(r) * in.row_step;
+  return r < 0 || r >= in.rows ? static_cast<const T*>(in.pad_row)
+                               : static_cast<const T*>(in.a) + static_cast<size_t>(r) * in.row_step;
 }
 
 // Whether input column s is in the image.
@@ -18,8 +19,8 @@ inline __attribute__((always_inline)) bool has_column(const DwConvInput<In>& in,
   return static_cast<uint32_t>(s) < in.cols;
 }
 
-// Output pixels [first, last) of a window of 3 columns, moving by `step` of its columns, for which the columns that enter the window are in the
-// image. Others must look before they load.
+// Output pixels [first, last) of a window of 3 columns, moving by `step` of its columns, for which the columns that enter the
+// window are in the image. Others must look before they load.
 struct Interior {
   uint32_t first, last;
 };

@@ -1,7 +1,8 @@
 // Depthwise convolution on AVX2 and FMA, u8 storage and float.
 //
-// 8-bit: up to four kernel rows of a column are interleaved into quads and widened to 16 bits for vpmaddwd, which is exact; weights are widened once
-// per 8 channels. Columns are kept while the window slides over them. Float: one accumulator per element that takes the taps row by row.
+// 8-bit: up to four kernel rows of a column are interleaved into quads and widened to 16 bits for vpmaddwd, which is exact;
+// weights are widened once per 8 channels. Columns are kept while the window slides over them. Float: one accumulator per element
+// that takes the taps row by row.
 #include <immintrin.h>
 
 #include "kernels/dwconv/rows.h"
@@ -26,7 +27,9 @@ struct Half {
   __m256i weights[kStoredQuads][2];
 };
 
-LATHE_INLINE __m256i widen_weights(const int8_t* w) { return _mm256_cvtepi8_epi16(_mm_load_si128(reinterpret_cast<const __m128i*>(w))); }
+LATHE_INLINE __m256i widen_weights(const int8_t* w) {
+  return _mm256_cvtepi8_epi16(_mm_load_si128(reinterpret_cast<const __m128i*>(w)));
+}
 
 LATHE_INLINE __m128i load8(const uint8_t* p) { return _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)); }
 
@@ -46,9 +49,12 @@ LATHE_INLINE void dot(__m256i* acc, const Column& column, __m256i w0, __m256i w1
 }
 
 // Channel sums, bias added. Lane order after the horizontal add is channels 0 1 4 5 | 2 3 6 7.
-LATHE_INLINE __m256i sums(const Half& h, const __m256i* acc) { return _mm256_add_epi32(h.bias, _mm256_permute4x64_epi64(_mm256_hadd_epi32(acc[0], acc[1]), 0xd8)); }
+LATHE_INLINE __m256i sums(const Half& h, const __m256i* acc) {
+  return _mm256_add_epi32(h.bias, _mm256_permute4x64_epi64(_mm256_hadd_epi32(acc[0], acc[1]), 0xd8));
+}
 
-LATHE_INLINE void finish(const Half& h, const Requantize& q, const __m256i* acc, const uint8_t* residual, uint8_t* y, uint32_t n) {
+LATHE_INLINE void finish(const Half& h, const Requantize& q, const __m256i* acc, const uint8_t* residual, uint8_t* y,
+                         uint32_t n) {
   const __m256i v = requantize8(q, sums(h, acc), h.scale, residual);
   // Both halves of the packs: bytes 0 .. 7 are in order after the permutation.
   const __m256i bytes = pack_ordered(q, v, v, v, v);
@@ -83,12 +89,14 @@ void any_row(const Half& h, const Requantize& q, Row row) {
         LATHE_UNROLL
         for (uint32_t i = 0; i < 4; ++i) {
           const uint32_t p = quad * 4 + i;
-          const uint8_t* found = !inside ? static_cast<const uint8_t*>(in.pad_row) + row.c
-                                 : p < kStoredRows ? known[p] : input_row<uint8_t>(in, row.i, p < in.kh ? p : in.kh - 1) + row.c;
+          const uint8_t* found = !inside           ? static_cast<const uint8_t*>(in.pad_row) + row.c
+                                 : p < kStoredRows ? known[p]
+                                                   : input_row<uint8_t>(in, row.i, p < in.kh ? p : in.kh - 1) + row.c;
           r[i] = load8(found + at);
         }
         const bool stored = pair < kStoredQuads;
-        dot(acc, interleave(r[0], r[1], r[2], r[3]), stored ? h.weights[pair][0] : widen_weights(h.w + static_cast<size_t>(pair) * 64),
+        dot(acc, interleave(r[0], r[1], r[2], r[3]),
+            stored ? h.weights[pair][0] : widen_weights(h.w + static_cast<size_t>(pair) * 64),
             stored ? h.weights[pair][1] : widen_weights(h.w + static_cast<size_t>(pair) * 64 + 16));
       }
     }
@@ -101,7 +109,8 @@ void any_row(const Half& h, const Requantize& q, Row row) {
 template <int kStep>
 class Window {
  public:
-  LATHE_INLINE Window(const Half& h, const Requantize& q, const Row& row) : h_(h), q_(q), row_(row), at_(h.d->in.col0), step_(static_cast<int32_t>(h.d->in.dilation_w)) {
+  LATHE_INLINE Window(const Half& h, const Requantize& q, const Row& row)
+      : h_(h), q_(q), row_(row), at_(h.d->in.col0), step_(static_cast<int32_t>(h.d->in.dilation_w)) {
     const auto& in = h.d->in;
     for (uint32_t p = 0; p < 3; ++p) a_[p] = input_row<uint8_t>(in, row.i, p < in.kh ? p : in.kh - 1) + row.c;
     left_ = column<true>(at_);
@@ -159,7 +168,10 @@ void half_rows(const Half& h, const Requantize& q, uint32_t c, uint32_t n) {
   const DwConvS8Args& d = *h.d;
   const bool short_kernel = d.in.kw == 3 && d.in.kh <= 3;
   for (uint32_t i = 0; i < d.rows; ++i) {
-    const Row row{i, c, n, d.residual == nullptr ? nullptr : static_cast<const uint8_t*>(d.residual) + static_cast<size_t>(i) * d.residual_row_step + c,
+    const Row row{i, c, n,
+                  d.residual == nullptr
+                      ? nullptr
+                      : static_cast<const uint8_t*>(d.residual) + static_cast<size_t>(i) * d.residual_row_step + c,
                   static_cast<uint8_t*>(d.y) + static_cast<size_t>(i) * d.y_row_step + c};
     if (short_kernel && d.in.stride_w == d.in.dilation_w) {
       sliding_row<1>(h, q, row);
@@ -191,9 +203,9 @@ LATHE_INLINE __m256 clamp(const DwConvF32Args& d, __m256 v, const float* residua
 // One output row of 8 float channels.
 struct FloatRow {
   uint32_t i;
-  uint32_t c, n;        // channels [c, c + n), n <= 8
-  const float* w;       // taps 16 apart
-  const float* bias;    // or null
+  uint32_t c, n;      // channels [c, c + n), n <= 8
+  const float* w;     // taps 16 apart
+  const float* bias;  // or null
   const float* residual;
   float* y;
 };
@@ -225,7 +237,8 @@ struct FloatColumn {
 template <int kStep>
 class FloatWindow {
  public:
-  LATHE_INLINE FloatWindow(const DwConvF32Args& d, const FloatRow& row) : d_(d), row_(row), at_(d.in.col0), step_(static_cast<int32_t>(d.in.dilation_w)) {
+  LATHE_INLINE FloatWindow(const DwConvF32Args& d, const FloatRow& row)
+      : d_(d), row_(row), at_(d.in.col0), step_(static_cast<int32_t>(d.in.dilation_w)) {
     for (uint32_t p = 0; p < 3; ++p) a_[p] = input_row<float>(d.in, row.i, p) + row.c;
     bias_ = row.bias == nullptr ? _mm256_setzero_ps() : _mm256_load_ps(row.bias);
     left_ = column<true>(at_);
@@ -306,8 +319,13 @@ void dwconv_f32_8_x86_avx2(const DwConvF32Args& d) {
   const bool short_kernel = d.in.kw == 3 && d.in.kh == 3;
   for (uint32_t i = 0; i < d.rows; ++i) {
     for (uint32_t c = 0; c < d.n; c += 8) {
-      const FloatRow row{i, c, d.n - c < 8 ? d.n - c : 8, d.w + c / 16 * panel_elems + c % 16, d.bias == nullptr ? nullptr : d.bias + c,
-                         d.residual == nullptr ? nullptr : d.residual + static_cast<size_t>(i) * d.residual_row_step + c, d.y + static_cast<size_t>(i) * d.y_row_step + c};
+      const FloatRow row{i,
+                         c,
+                         d.n - c < 8 ? d.n - c : 8,
+                         d.w + c / 16 * panel_elems + c % 16,
+                         d.bias == nullptr ? nullptr : d.bias + c,
+                         d.residual == nullptr ? nullptr : d.residual + static_cast<size_t>(i) * d.residual_row_step + c,
+                         d.y + static_cast<size_t>(i) * d.y_row_step + c};
       if (short_kernel && d.in.stride_w == d.in.dilation_w) {
         sliding_float_row<1>(d, row);
       } else if (short_kernel && d.in.stride_w == 2 * d.in.dilation_w) {

@@ -1,5 +1,5 @@
-// Float depthwise convolution on AVX-512, 16 channels at a time: one accumulator per element that takes the taps row by row. 3x3 windows keep
-// their columns and weights in registers while they slide; the chains of neighbouring pixels overlap.
+// Float depthwise convolution on AVX-512, 16 channels at a time: one accumulator per element that takes the taps row by row. 3x3
+// windows keep their columns and weights in registers while they slide; the chains of neighbouring pixels overlap.
 #include <immintrin.h>
 
 #include "kernels/dwconv/rows.h"
@@ -12,10 +12,10 @@ namespace {
 
 // One output row of 16 channels.
 struct Row {
-  uint32_t i, c;       // output row; first channel
-  __mmask16 mask;      // channels that exist
+  uint32_t i, c;   // output row; first channel
+  __mmask16 mask;  // channels that exist
   const float* w;
-  const float* bias;   // or null
+  const float* bias;  // or null
   const float* residual;
   float* y;
 };
@@ -58,7 +58,8 @@ struct Column {
 template <int kStep>
 class Window {
  public:
-  LATHE_INLINE Window(const DwConvF32Args& d, const Row& row) : d_(d), row_(row), at_(d.in.col0), step_(static_cast<int32_t>(d.in.dilation_w)) {
+  LATHE_INLINE Window(const DwConvF32Args& d, const Row& row)
+      : d_(d), row_(row), at_(d.in.col0), step_(static_cast<int32_t>(d.in.dilation_w)) {
     for (uint32_t p = 0; p < 3; ++p) a_[p] = input_row<float>(d.in, row.i, p) + row.c;
     LATHE_UNROLL
     for (int t = 0; t < 9; ++t) w_[t] = _mm512_load_ps(row.w + 16 * t);
@@ -122,8 +123,13 @@ void dwconv_f32_16_x86_avx512(const DwConvF32Args& d) {
   for (uint32_t i = 0; i < d.rows; ++i) {
     for (uint32_t c = 0; c < d.n; c += 16) {
       const uint32_t left = d.n - c < 16 ? d.n - c : 16;
-      const Row row{i, c, static_cast<__mmask16>((1u << left) - 1), d.w + c / 16 * panel_elems, d.bias == nullptr ? nullptr : d.bias + c,
-                    d.residual == nullptr ? nullptr : d.residual + static_cast<size_t>(i) * d.residual_row_step + c, d.y + static_cast<size_t>(i) * d.y_row_step + c};
+      const Row row{i,
+                    c,
+                    static_cast<__mmask16>((1u << left) - 1),
+                    d.w + c / 16 * panel_elems,
+                    d.bias == nullptr ? nullptr : d.bias + c,
+                    d.residual == nullptr ? nullptr : d.residual + static_cast<size_t>(i) * d.residual_row_step + c,
+                    d.y + static_cast<size_t>(i) * d.y_row_step + c};
       if (short_kernel && d.in.stride_w == d.in.dilation_w) {
         sliding_row<1>(d, row);
       } else if (short_kernel && d.in.stride_w == 2 * d.in.dilation_w) {

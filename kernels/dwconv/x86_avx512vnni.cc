@@ -1,9 +1,9 @@
 // 8-bit depthwise convolution on AVX512-VNNI, u8 storage.
 //
-// A vector has four 128-bit lanes of 16 channels. A block of channels takes 4, 2 or 1 panels; the lanes that narrow blocks leave free take further output
-// rows, so that 16 channels are as fast as 64. Up to four kernel rows of one column are interleaved byte by byte into quads (unpack works within
-// lanes: register j gets channels 4 j .. 4 j + 3 of every lane), which one vpdpbusd multiplies with the weights of that column. Columns are kept
-// while the window slides over them.
+// A vector has four 128-bit lanes of 16 channels. A block of channels takes 4, 2 or 1 panels; the lanes that narrow blocks leave
+// free take further output rows, so that 16 channels are as fast as 64. Up to four kernel rows of one column are interleaved byte
+// by byte into quads (unpack works within lanes: register j gets channels 4 j .. 4 j + 3 of every lane), which one vpdpbusd
+// multiplies with the weights of that column. Columns are kept while the window slides over them.
 #include <immintrin.h>
 
 #include "kernels/dwconv/rows.h"
@@ -62,7 +62,8 @@ void prepare(Block* b) {
   for (int j = 0; j < 4; ++j) {
     b->bias[j] = arrange<kPanels>(b->d->bias + b->c, 64, b->panels, j);
     b->scale[j] = _mm512_castsi512_ps(arrange<kPanels>(b->d->scale + b->c, 64, b->panels, j));
-    for (uint32_t pair = 0; pair < b->pairs && pair < kStoredQuads; ++pair) b->weights[pair][j] = weights_of<kPanels>(*b, pair, j);
+    for (uint32_t pair = 0; pair < b->pairs && pair < kStoredQuads; ++pair)
+      b->weights[pair][j] = weights_of<kPanels>(*b, pair, j);
   }
 }
 
@@ -86,7 +87,8 @@ struct Column {
 LATHE_INLINE Column interleave(__m512i r0, __m512i r1, __m512i r2, __m512i r3) {
   const __m512i t0 = _mm512_unpacklo_epi8(r0, r1), t1 = _mm512_unpackhi_epi8(r0, r1);
   const __m512i u0 = _mm512_unpacklo_epi8(r2, r3), u1 = _mm512_unpackhi_epi8(r2, r3);
-  return {{_mm512_unpacklo_epi16(t0, u0), _mm512_unpackhi_epi16(t0, u0), _mm512_unpacklo_epi16(t1, u1), _mm512_unpackhi_epi16(t1, u1)}};
+  return {{_mm512_unpacklo_epi16(t0, u0), _mm512_unpackhi_epi16(t0, u0), _mm512_unpacklo_epi16(t1, u1),
+           _mm512_unpackhi_epi16(t1, u1)}};
 }
 
 // The rows of one group of lanes. Output rows that are not there repeat the last one.
@@ -98,7 +100,8 @@ struct Rows {
 
 LATHE_INLINE void find_rows(const Block& b, const Rows& rows, uint32_t p, uint32_t lanes, const uint8_t** a) {
   const uint32_t row = p < b.d->in.kh ? p : b.d->in.kh - 1;  // rows past the kernel repeat its last one: their weights are zero
-  for (uint32_t l = 0; l < lanes; ++l) a[l] = input_row<uint8_t>(b.d->in, rows.i + (l < rows.count ? l : rows.count - 1), row) + b.c;
+  for (uint32_t l = 0; l < lanes; ++l)
+    a[l] = input_row<uint8_t>(b.d->in, rows.i + (l < rows.count ? l : rows.count - 1), row) + b.c;
 }
 
 template <int kPanels>
@@ -112,23 +115,33 @@ LATHE_INLINE void store_lanes(const Block& b, uint8_t* y, size_t row_step, uint3
     if (r >= rows) return;
     uint8_t* to = y + r * row_step;
     if constexpr (kPanels == 4) {
-      if (whole) _mm512_storeu_si512(to, v);
-      else _mm512_mask_storeu_epi8(to, mask, v);
+      if (whole)
+        _mm512_storeu_si512(to, v);
+      else
+        _mm512_mask_storeu_epi8(to, mask, v);
     } else if constexpr (kPanels == 2) {
       const __m256i half = r == 0 ? _mm512_castsi512_si256(v) : _mm512_extracti64x4_epi64(v, 1);
-      if (whole) _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), half);
-      else _mm256_mask_storeu_epi8(to, static_cast<__mmask32>(mask), half);
+      if (whole)
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), half);
+      else
+        _mm256_mask_storeu_epi8(to, static_cast<__mmask32>(mask), half);
     } else {
-      const __m128i lane = r == 0 ? _mm512_castsi512_si128(v) : r == 1 ? _mm512_extracti32x4_epi32(v, 1) : r == 2 ? _mm512_extracti32x4_epi32(v, 2) : _mm512_extracti32x4_epi32(v, 3);
-      if (whole) _mm_storeu_si128(reinterpret_cast<__m128i*>(to), lane);
-      else _mm_mask_storeu_epi8(to, static_cast<__mmask16>(mask), lane);
+      const __m128i lane = r == 0   ? _mm512_castsi512_si128(v)
+                           : r == 1 ? _mm512_extracti32x4_epi32(v, 1)
+                           : r == 2 ? _mm512_extracti32x4_epi32(v, 2)
+                                    : _mm512_extracti32x4_epi32(v, 3);
+      if (whole)
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(to), lane);
+      else
+        _mm_mask_storeu_epi8(to, static_cast<__mmask16>(mask), lane);
     }
   }
 }
 
 // Requantizes and stores one pixel of every row. Residual bytes 4 j .. 4 j + 3 of a lane belong to register j.
 template <int kPanels>
-LATHE_INLINE void finish(const Block& b, const Requantize& q, const __m512i* acc, const uint8_t* const* residual, size_t residual_at, uint8_t* y, uint32_t rows) {
+LATHE_INLINE void finish(const Block& b, const Requantize& q, const __m512i* acc, const uint8_t* const* residual,
+                         size_t residual_at, uint8_t* y, uint32_t rows) {
   __m512 v[4];
   LATHE_UNROLL
   for (int j = 0; j < 4; ++j) v[j] = _mm512_mul_ps(_mm512_cvtepi32_ps(acc[j]), b.scale[j]);
@@ -137,13 +150,15 @@ LATHE_INLINE void finish(const Block& b, const Requantize& q, const __m512i* acc
     LATHE_UNROLL
     for (int j = 0; j < 4; ++j) {
       const int32_t at = 4 * j;
-      const __m512i order = _mm512_set4_epi32(static_cast<int32_t>(0x80808000u) + at + 3, static_cast<int32_t>(0x80808000u) + at + 2, static_cast<int32_t>(0x80808000u) + at + 1,
-                                              static_cast<int32_t>(0x80808000u) + at);
+      const __m512i order =
+          _mm512_set4_epi32(static_cast<int32_t>(0x80808000u) + at + 3, static_cast<int32_t>(0x80808000u) + at + 2,
+                            static_cast<int32_t>(0x80808000u) + at + 1, static_cast<int32_t>(0x80808000u) + at);
       const __m512i r = _mm512_sub_epi32(_mm512_shuffle_epi8(bytes, order), q.residual_zero);
       v[j] = _mm512_add_ps(v[j], _mm512_mul_ps(_mm512_cvtepi32_ps(r), q.residual_scale));
     }
   }
-  store_lanes<kPanels>(b, y, b.d->y_row_step, rows, pack_lanes(q, round_scaled(q, v[0]), round_scaled(q, v[1]), round_scaled(q, v[2]), round_scaled(q, v[3])));
+  store_lanes<kPanels>(b, y, b.d->y_row_step, rows,
+                       pack_lanes(q, round_scaled(q, v[0]), round_scaled(q, v[1]), round_scaled(q, v[2]), round_scaled(q, v[3])));
 }
 
 // Any kernel.
@@ -171,10 +186,12 @@ void any_rows(const Block& b, const Rows& rows) {
         }
         const Column c = interleave(r[0], r[1], r[2], r[3]);
         LATHE_UNROLL
-        for (int j = 0; j < 4; ++j) dot(acc[j], c.v[j], pair < kStoredQuads ? b.weights[pair][j] : weights_of<kPanels>(b, pair, j));
+        for (int j = 0; j < 4; ++j)
+          dot(acc[j], c.v[j], pair < kStoredQuads ? b.weights[pair][j] : weights_of<kPanels>(b, pair, j));
       }
     }
-    finish<kPanels>(b, b.q, acc, rows.residual, static_cast<size_t>(x) * b.d->residual_col_step, rows.y + static_cast<size_t>(x) * b.d->y_col_step, rows.count);
+    finish<kPanels>(b, b.q, acc, rows.residual, static_cast<size_t>(x) * b.d->residual_col_step,
+                    rows.y + static_cast<size_t>(x) * b.d->y_col_step, rows.count);
   }
 }
 
@@ -195,10 +212,12 @@ LATHE_INLINE Column window_column(const Block& b, const WindowRows& w, int32_t s
   return interleave(load_lanes<kPanels>(w.row[0], at), load_lanes<kPanels>(w.row[1], at), r2, r2);
 }
 
-// Output pixel x of a window of 3 columns whose first is at column `at`, and which moves by kStep of its columns. Columns, weights and constants are
-// locals of the caller: what shares an object with the pointers, or might alias the output, would be read from memory for every pixel.
+// Output pixel x of a window of 3 columns whose first is at column `at`, and which moves by kStep of its columns. Columns,
+// weights and constants are locals of the caller: what shares an object with the pointers, or might alias the output, would be
+// read from memory for every pixel.
 template <int kPanels, int kStep, bool kLook>
-LATHE_INLINE void window_pixel(const Block& b, const Requantize& q, const Rows& rows, const WindowRows& w, const Column* weights, int32_t at, size_t x, Column& left, Column& middle) {
+LATHE_INLINE void window_pixel(const Block& b, const Requantize& q, const Rows& rows, const WindowRows& w, const Column* weights,
+                               int32_t at, size_t x, Column& left, Column& middle) {
   const int32_t step = static_cast<int32_t>(b.d->in.dilation_w);
   if (kStep == 2) middle = window_column<kPanels, kLook>(b, w, at + step);
   const Column right = window_column<kPanels, kLook>(b, w, at + 2 * step);
@@ -230,8 +249,10 @@ void sliding_rows(const Block& b, const Rows& rows) {
   Column left = window_column<kPanels, true>(b, w, at), middle{};
   if (kStep == 1) middle = window_column<kPanels, true>(b, w, at + step);
   uint32_t x = 0;
-  for (; x < inside.first; ++x, at += kStep * step) window_pixel<kPanels, kStep, true>(b, q, rows, w, weights, at, x, left, middle);
-  for (; x < inside.last; ++x, at += kStep * step) window_pixel<kPanels, kStep, false>(b, q, rows, w, weights, at, x, left, middle);
+  for (; x < inside.first; ++x, at += kStep * step)
+    window_pixel<kPanels, kStep, true>(b, q, rows, w, weights, at, x, left, middle);
+  for (; x < inside.last; ++x, at += kStep * step)
+    window_pixel<kPanels, kStep, false>(b, q, rows, w, weights, at, x, left, middle);
   for (; x < b.d->cols; ++x, at += kStep * step) window_pixel<kPanels, kStep, true>(b, q, rows, w, weights, at, x, left, middle);
 }
 

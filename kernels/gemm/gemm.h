@@ -3,7 +3,8 @@
 //   y[r][c] = epilogue(bias[c] + sum over segments s, k < seg_k of  a[r * a_stride + seg_offset[s] + k] * w[s][k][c])
 //
 // A plain GEMM has one segment. A convolution calls it once per run of output pixels with equal distance (one output row,
-// input already padded in scratch): with dilation 1 and one group a segment is one kernel row (kw * ic elements), else one tap (ic).
+// input already padded in scratch): with dilation 1 and one group a segment is one kernel row (kw * ic elements), else one tap
+// (ic).
 //
 // Letters: m rows (pixels), n output channels, k. Strides in elements. Serial: callers split m and n over threads.
 // Reads up to 63 bytes past the last element of each row of `a`, of `w`, `bias`, `scale`, `residual`; writes exactly
@@ -31,8 +32,8 @@ void gemm_s8_pack(const int8_t* w, uint32_t n, uint32_t segs, uint32_t seg_k, in
 void gemm_s8_unpack(const int8_t* packed, uint32_t n, uint32_t segs, uint32_t seg_k, int8_t* w);
 
 // 8-bit: exact int32 accumulation (bound checked when the model is made), then ARITHMETIC's requantize or
-// requantize_residual. `storage` says how a, residual and y lie in memory; bias is folded for it (b - (z_x + shift) * colsum(w)), and
-// zero_point, lo, hi, residual_zero are shifted by it. Bit-exact on every ISA.
+// requantize_residual. `storage` says how a, residual and y lie in memory; bias is folded for it (b - (z_x + shift) * colsum(w)),
+// and zero_point, lo, hi, residual_zero are shifted by it. Bit-exact on every ISA.
 struct GemmS8Args {
   const void* a;
   uint32_t a_stride;
@@ -53,14 +54,17 @@ struct GemmS8Args {
 };
 using GemmS8Fn = void (*)(const GemmS8Args&);
 
-// Packed float weights: [ceil(n/16)][segs * seg_k][16], zero padded in n only: seg_k is exact, because a kernel never relies on a zero
-// weight to mask garbage. bias holds 16 * ceil(n/16) entries.
-constexpr uint32_t gemm_f32_packed_elems(uint32_t n, uint32_t segs, uint32_t seg_k) { return round_up(n, kGemmPanel) * segs * seg_k; }
+// Packed float weights: [ceil(n/16)][segs * seg_k][16], zero padded in n only: seg_k is exact, because a kernel never relies on a
+// zero weight to mask garbage. bias holds 16 * ceil(n/16) entries.
+constexpr uint32_t gemm_f32_packed_elems(uint32_t n, uint32_t segs, uint32_t seg_k) {
+  return round_up(n, kGemmPanel) * segs * seg_k;
+}
 void gemm_f32_pack(const float* w, uint32_t n, uint32_t segs, uint32_t seg_k, float* packed);
 void gemm_f32_unpack(const float* packed, uint32_t n, uint32_t segs, uint32_t seg_k, float* w);
 
-// Float: y = clamp(bias + sum + residual, lo, hi); lo, hi may be infinite; a NaN stays one. Sums start with the bias and run over k in order with one accumulator per element
-// on every ISA (fused multiply-add where the ISA has it), so that a result depends on neither m, n, batch nor threads.
+// Float: y = clamp(bias + sum + residual, lo, hi); lo, hi may be infinite; a NaN stays one. Sums start with the bias and run over
+// k in order with one accumulator per element on every ISA (fused multiply-add where the ISA has it), so that a result depends on
+// neither m, n, batch nor threads.
 struct GemmF32Args {
   const float* a;
   uint32_t a_stride;

@@ -33,7 +33,8 @@ void gemm_f32_pack(const float* w, uint32_t n, uint32_t segs, uint32_t seg_k, fl
   const uint32_t k_all = segs * seg_k;
   for (uint32_t c = 0; c < round_up(n, kGemmPanel); ++c) {
     float* panel = packed + static_cast<size_t>(c / kGemmPanel) * k_all * kGemmPanel + c % kGemmPanel;
-    for (uint32_t k = 0; k < k_all; ++k) panel[static_cast<size_t>(k) * kGemmPanel] = c < n ? w[static_cast<size_t>(c) * k_all + k] : 0.0f;
+    for (uint32_t k = 0; k < k_all; ++k)
+      panel[static_cast<size_t>(k) * kGemmPanel] = c < n ? w[static_cast<size_t>(c) * k_all + k] : 0.0f;
   }
 }
 

@@ -11,7 +11,8 @@ void gemm_s8(const GemmS8Args& g) {
   const uint32_t panel_bytes = gemm_s8_panel_bytes(g.segs, g.seg_k);
   for (uint32_t r = 0; r < g.m; ++r) {
     const T* a = static_cast<const T*>(g.a) + static_cast<size_t>(r) * g.a_stride;
-    const T* res = g.residual == nullptr ? nullptr : static_cast<const T*>(g.residual) + static_cast<size_t>(r) * g.residual_stride;
+    const T* res =
+        g.residual == nullptr ? nullptr : static_cast<const T*>(g.residual) + static_cast<size_t>(r) * g.residual_stride;
     T* y = static_cast<T*>(g.y) + static_cast<size_t>(r) * g.y_stride;
     for (uint32_t c = 0; c < g.n; ++c) {
       const int8_t* w = g.w + static_cast<size_t>(c / kGemmPanel) * panel_bytes + c % kGemmPanel * kGemmQuad;
@@ -24,9 +25,9 @@ void gemm_s8(const GemmS8Args& g) {
         }
       }
       const int32_t sum = static_cast<int32_t>(acc);
-      const int32_t q = res == nullptr
-                            ? requantize(sum, g.scale[c], g.zero_point, g.lo, g.hi)
-                            : requantize_residual(sum, g.scale[c], res[c], g.residual_zero, g.residual_scale, g.zero_point, g.lo, g.hi);
+      const int32_t q = res == nullptr ? requantize(sum, g.scale[c], g.zero_point, g.lo, g.hi)
+                                       : requantize_residual(sum, g.scale[c], res[c], g.residual_zero, g.residual_scale,
+                                                             g.zero_point, g.lo, g.hi);
       y[c] = static_cast<T>(q);
     }
   }

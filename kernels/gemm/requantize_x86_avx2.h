@@ -1,5 +1,5 @@
-// Requantization of accumulators to u8, equal to lathe/arith.h bit for bit. For the AVX2 files of the gemm and dwconv families only; the algebra
-// is in requantize_x86_avx512.h.
+// Requantization of accumulators to u8, equal to lathe/arith.h bit for bit. For the AVX2 files of the gemm and dwconv families
+// only; the algebra is in requantize_x86_avx512.h.
 #pragma once
 #include <immintrin.h>
 #include <stdint.h>
@@ -16,7 +16,8 @@ struct Requantize {
   __m256i lane_order;  // undoes the packs
 };
 
-inline __attribute__((always_inline)) Requantize make_requantize(int32_t z, int32_t lo, int32_t hi, float residual_scale, int32_t residual_zero) {
+inline __attribute__((always_inline)) Requantize make_requantize(int32_t z, int32_t lo, int32_t hi, float residual_scale,
+                                                                 int32_t residual_zero) {
   Requantize q;
   q.hi = _mm256_set1_ps(static_cast<float>(hi - z));
   q.lo = _mm256_set1_epi8(static_cast<char>(lo));
@@ -27,16 +28,20 @@ inline __attribute__((always_inline)) Requantize make_requantize(int32_t z, int3
   return q;
 }
 
-inline __attribute__((always_inline)) __m256i round_scaled(const Requantize& q, __m256 v) { return _mm256_cvtps_epi32(_mm256_min_ps(v, q.hi)); }
+inline __attribute__((always_inline)) __m256i round_scaled(const Requantize& q, __m256 v) {
+  return _mm256_cvtps_epi32(_mm256_min_ps(v, q.hi));
+}
 
 // float(r - z_r) * m_r of 8 bytes of u8.
 inline __attribute__((always_inline)) __m256 residual8(const Requantize& q, const uint8_t* residual) {
-  const __m256i r = _mm256_sub_epi32(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(residual))), q.residual_zero);
+  const __m256i r =
+      _mm256_sub_epi32(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(residual))), q.residual_zero);
   return _mm256_mul_ps(_mm256_cvtepi32_ps(r), q.residual_scale);
 }
 
 // float(acc) * m, rounded; `residual`: null or 8 bytes of u8.
-inline __attribute__((always_inline)) __m256i requantize8(const Requantize& q, __m256i acc, __m256 scale, const uint8_t* residual) {
+inline __attribute__((always_inline)) __m256i requantize8(const Requantize& q, __m256i acc, __m256 scale,
+                                                          const uint8_t* residual) {
   __m256 v = _mm256_mul_ps(_mm256_cvtepi32_ps(acc), scale);
   if (residual != nullptr) v = _mm256_add_ps(v, residual8(q, residual));
   return round_scaled(q, v);

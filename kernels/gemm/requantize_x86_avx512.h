@@ -1,10 +1,10 @@
-// Requantization of four vectors of accumulators to 64 bytes, equal to lathe/arith.h bit for bit. For the AVX-512 files of the gemm and dwconv
-// families only.
+// Requantization of four vectors of accumulators to 64 bytes, equal to lathe/arith.h bit for bit. For the AVX-512 files of the
+// gemm and dwconv families only.
 //
-// R(v, z) = rne(min(max(v, lo - z), hi - z)) + z. The upper bound is applied in float, before the conversion, because the conversion turns
-// an overflow into INT_MIN; below, INT_MIN saturates in the right direction, so that the lower bound is one byte maximum after packing: both bounds are
-// integers and rounding is monotonic, so the order does not change the value. Packing to 16 bits and adding z there saturates beyond every 8-bit
-// bound.
+// R(v, z) = rne(min(max(v, lo - z), hi - z)) + z. The upper bound is applied in float, before the conversion, because the
+// conversion turns an overflow into INT_MIN; below, INT_MIN saturates in the right direction, so that the lower bound is one byte
+// maximum after packing: both bounds are integers and rounding is monotonic, so the order does not change the value. Packing to
+// 16 bits and adding z there saturates beyond every 8-bit bound.
 #pragma once
 #include <immintrin.h>
 #include <stdint.h>
@@ -13,15 +13,16 @@ namespace lathe::kernels {
 namespace {
 
 struct Requantize {
-  __m512 hi;        // hi - z
-  __m512i lo;       // bytes
-  __m512i zero;     // z in 16 bits
+  __m512 hi;     // hi - z
+  __m512i lo;    // bytes
+  __m512i zero;  // z in 16 bits
   __m512 residual_scale;
   __m512i residual_zero;
   __m512i lane_order;  // undoes the packs: dword 4 i + j of the result comes from lane j, vector i
 };
 
-inline __attribute__((always_inline)) Requantize make_requantize(int32_t z, int32_t lo, int32_t hi, float residual_scale, int32_t residual_zero) {
+inline __attribute__((always_inline)) Requantize make_requantize(int32_t z, int32_t lo, int32_t hi, float residual_scale,
+                                                                 int32_t residual_zero) {
   Requantize q;
   q.hi = _mm512_set1_ps(static_cast<float>(hi - z));
   q.lo = _mm512_set1_epi8(static_cast<char>(lo));
@@ -32,13 +33,17 @@ inline __attribute__((always_inline)) Requantize make_requantize(int32_t z, int3
   return q;
 }
 
-inline __attribute__((always_inline)) __m512i round_scaled(const Requantize& q, __m512 v) { return _mm512_cvtps_epi32(_mm512_min_ps(v, q.hi)); }
+inline __attribute__((always_inline)) __m512i round_scaled(const Requantize& q, __m512 v) {
+  return _mm512_cvtps_epi32(_mm512_min_ps(v, q.hi));
+}
 
 // float(acc) * m, rounded; `residual`: null or 16 bytes of u8.
-inline __attribute__((always_inline)) __m512i requantize16(const Requantize& q, __m512i acc, __m512 scale, const uint8_t* residual) {
+inline __attribute__((always_inline)) __m512i requantize16(const Requantize& q, __m512i acc, __m512 scale,
+                                                           const uint8_t* residual) {
   __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(acc), scale);
   if (residual != nullptr) {
-    const __m512i r = _mm512_sub_epi32(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(residual))), q.residual_zero);
+    const __m512i r =
+        _mm512_sub_epi32(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(residual))), q.residual_zero);
     v = _mm512_add_ps(v, _mm512_mul_ps(_mm512_cvtepi32_ps(r), q.residual_scale));
   }
   return round_scaled(q, v);

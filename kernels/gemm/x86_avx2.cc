@@ -1,8 +1,9 @@
 // Segment GEMM on AVX2 and FMA, u8 storage and float.
 //
-// The 8-bit one is exact: activations and weights are widened to 16 bits for vpmaddwd (vpmaddubsw would saturate). Rows are widened once for all
-// channels, into a buffer that stays in L1; neighbouring pixels of a convolution share most of their bytes, which are then widened only once.
-// A tile is 6 rows x 8 channels, half of a panel, in 12 accumulators of two partial sums per channel. Multiply and add are one piece of inline assembly, because g++ 12 spills when it schedules 12 accumulators itself.
+// The 8-bit one is exact: activations and weights are widened to 16 bits for vpmaddwd (vpmaddubsw would saturate). Rows are
+// widened once for all channels, into a buffer that stays in L1; neighbouring pixels of a convolution share most of their bytes,
+// which are then widened only once. A tile is 6 rows x 8 channels, half of a panel, in 12 accumulators of two partial sums per
+// channel. Multiply and add are one piece of inline assembly, because g++ 12 spills when it schedules 12 accumulators itself.
 #include <immintrin.h>
 
 #include "kernels/gemm/gemm.h"
@@ -15,7 +16,7 @@ namespace {
 #define LATHE_INLINE inline __attribute__((always_inline))
 
 constexpr uint32_t kMaxRows = 6;
-constexpr uint32_t kChunkQuads = 128;                      // quads of k that are widened at a time
+constexpr uint32_t kChunkQuads = 128;                        // quads of k that are widened at a time
 constexpr uint32_t kWideRow = kChunkQuads * kGemmQuad + 16;  // the copy runs up to 15 elements over
 constexpr uint32_t kWideElems = kMaxRows * kWideRow;
 constexpr uint32_t kMaxPanels = 4;
@@ -27,7 +28,8 @@ LATHE_INLINE void dot(__m256i& acc, __m256i a, __m256i w) {
 
 LATHE_INLINE void widen_run(const uint8_t* from, uint32_t n, int16_t* to) {
   for (uint32_t i = 0; i < n; i += 16) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i),
+                        _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
   }
 }
 
@@ -60,13 +62,14 @@ void widen_flat(const GemmS8Args& g, const uint8_t* a, uint32_t rows, uint32_t f
   }
 }
 
-// Half a panel, 8 channels, of the rows of a tile over one chunk of k. Sums are in the order that the horizontal add leaves: channels 0 1 4 5 2 3 6 7.
+// Half a panel, 8 channels, of the rows of a tile over one chunk of k. Sums are in the order that the horizontal add leaves:
+// channels 0 1 4 5 2 3 6 7.
 struct Half {
   Wide wide;
   const int8_t* w;
-  const int32_t* bias;      // in channel order; null: `sums` holds what earlier chunks left
-  int32_t* sums;            // 8 per row, rows 64 apart
-  bool last;                // finish instead of leaving sums
+  const int32_t* bias;  // in channel order; null: `sums` holds what earlier chunks left
+  int32_t* sums;        // 8 per row, rows 64 apart
+  bool last;            // finish instead of leaving sums
   const Requantize* q;
   const float* scale;
   const uint8_t* residual;  // or null
@@ -91,10 +94,13 @@ LATHE_INLINE void finish(const Half& h, const __m256i* sums, const uint8_t* resi
       continue;
     }
     __m256 x = _mm256_mul_ps(_mm256_cvtepi32_ps(sums[r]), scale);
-    if (residual != nullptr) x = _mm256_add_ps(x, _mm256_castsi256_ps(summed_order(_mm256_castps_si256(residual8(q, residual + static_cast<size_t>(r) * h.residual_step)))));
+    if (residual != nullptr)
+      x = _mm256_add_ps(x, _mm256_castsi256_ps(summed_order(
+                               _mm256_castps_si256(residual8(q, residual + static_cast<size_t>(r) * h.residual_step)))));
     v[r] = round_scaled(q, x);
   }
-  const __m256i order = _mm256_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15, 0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15);
+  const __m256i order = _mm256_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15, 0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12,
+                                         13, 10, 11, 14, 15);
   const __m256i bytes = _mm256_shuffle_epi8(pack_ordered(q, v[0], v[1], v[2], v[3]), order);
   LATHE_UNROLL
   for (int r = 0; r < kRows; ++r) {
@@ -123,7 +129,8 @@ LATHE_INLINE void accumulate(const Half& h, __m256i* acc) {
       LATHE_UNROLL
       for (int r = 0; r < kRows; ++r) {
         int64_t quad;
-        __builtin_memcpy(&quad, r < 3 ? wide + static_cast<size_t>(r) * step : wide3 + static_cast<size_t>(r - 3) * step, sizeof(quad));
+        __builtin_memcpy(&quad, r < 3 ? wide + static_cast<size_t>(r) * step : wide3 + static_cast<size_t>(r - 3) * step,
+                         sizeof(quad));
         const __m256i a = _mm256_set1_epi64x(quad);
         dot(acc[2 * r], a, w0);
         dot(acc[2 * r + 1], a, w1);
@@ -136,11 +143,13 @@ template <int kRows>
 __attribute__((noinline)) void half_tile(const Half& h) {
   __m256i acc[2 * kRows], sums[kRows];
   accumulate<kRows>(h, acc);
-  const __m256i bias = h.bias == nullptr ? _mm256_setzero_si256() : summed_order(_mm256_load_si256(reinterpret_cast<const __m256i*>(h.bias)));
+  const __m256i bias =
+      h.bias == nullptr ? _mm256_setzero_si256() : summed_order(_mm256_load_si256(reinterpret_cast<const __m256i*>(h.bias)));
   LATHE_UNROLL
   for (int r = 0; r < kRows; ++r) {
     sums[r] = _mm256_hadd_epi32(acc[2 * r], acc[2 * r + 1]);
-    sums[r] = _mm256_add_epi32(sums[r], h.bias != nullptr ? bias : _mm256_load_si256(reinterpret_cast<const __m256i*>(h.sums + r * 64)));
+    sums[r] = _mm256_add_epi32(sums[r],
+                               h.bias != nullptr ? bias : _mm256_load_si256(reinterpret_cast<const __m256i*>(h.sums + r * 64)));
   }
   if (!h.last) {
     LATHE_UNROLL
@@ -148,7 +157,8 @@ __attribute__((noinline)) void half_tile(const Half& h) {
     return;
   }
   finish<(kRows < 4 ? kRows : 4)>(h, sums, h.residual, h.y);
-  if constexpr (kRows > 4) finish<kRows - 4>(h, sums + 4, h.residual == nullptr ? nullptr : h.residual + 4 * h.residual_step, h.y + 4 * h.y_step);
+  if constexpr (kRows > 4)
+    finish<kRows - 4>(h, sums + 4, h.residual == nullptr ? nullptr : h.residual + 4 * h.residual_step, h.y + 4 * h.y_step);
 }
 
 template <int kRows>
@@ -160,7 +170,8 @@ LATHE_INLINE void half_tile_of(uint32_t rows, const Half& h) {
 }
 
 // `rows` rows from `row` on, channels [first_c, end_c), at most 64: one chunk of k that is widened already.
-void chunk_tile(const GemmS8Args& g, const Requantize& q, const Wide& wide, uint32_t row, uint32_t rows, uint32_t first_c, uint32_t end_c, uint32_t first_quad, bool last, int32_t* sums) {
+void chunk_tile(const GemmS8Args& g, const Requantize& q, const Wide& wide, uint32_t row, uint32_t rows, uint32_t first_c,
+                uint32_t end_c, uint32_t first_quad, bool last, int32_t* sums) {
   const size_t panel_bytes = gemm_s8_panel_bytes(g.segs, g.seg_k);
   Half h;
   h.wide = wide;
@@ -173,7 +184,9 @@ void chunk_tile(const GemmS8Args& g, const Requantize& q, const Wide& wide, uint
     h.bias = first_quad == 0 ? g.bias + c : nullptr;
     h.sums = sums + (c - first_c);
     h.scale = g.scale + c;
-    h.residual = g.residual == nullptr ? nullptr : static_cast<const uint8_t*>(g.residual) + static_cast<size_t>(row) * g.residual_stride + c;
+    h.residual = g.residual == nullptr
+                     ? nullptr
+                     : static_cast<const uint8_t*>(g.residual) + static_cast<size_t>(row) * g.residual_stride + c;
     h.y = static_cast<uint8_t*>(g.y) + static_cast<size_t>(row) * g.y_stride + c;
     h.n = g.n - c;
     half_tile_of<kMaxRows>(rows, h);
@@ -208,7 +221,8 @@ void row_tile(const GemmS8Args& g, const Requantize& q, uint32_t row, uint32_t r
 
 // Float: kRows x 16 channels, one panel.
 template <int kRows>
-__attribute__((noinline)) void float_tile(const GemmF32Args& g, const float* a, const float* w, const float* bias, const float* residual, float* y, uint32_t n) {
+__attribute__((noinline)) void float_tile(const GemmF32Args& g, const float* a, const float* w, const float* bias,
+                                          const float* residual, float* y, uint32_t n) {
   __m256 acc[kRows][2];
   LATHE_UNROLL
   for (int r = 0; r < kRows; ++r) {
@@ -237,7 +251,8 @@ __attribute__((noinline)) void float_tile(const GemmF32Args& g, const float* a, 
     LATHE_UNROLL
     for (int i = 0; i < 2; ++i) {
       v[i] = acc[r][i];
-      if (residual != nullptr) v[i] = _mm256_add_ps(v[i], _mm256_loadu_ps(residual + static_cast<size_t>(r) * g.residual_stride + 8 * i));
+      if (residual != nullptr)
+        v[i] = _mm256_add_ps(v[i], _mm256_loadu_ps(residual + static_cast<size_t>(r) * g.residual_stride + 8 * i));
       // The second operand passes when either is NaN.
       v[i] = _mm256_min_ps(hi, _mm256_max_ps(lo, v[i]));
     }
@@ -249,7 +264,8 @@ __attribute__((noinline)) void float_tile(const GemmF32Args& g, const float* a, 
 }
 
 template <int kRows>
-LATHE_INLINE void float_tile_of(uint32_t rows, const GemmF32Args& g, const float* a, const float* w, const float* bias, const float* residual, float* y, uint32_t n) {
+LATHE_INLINE void float_tile_of(uint32_t rows, const GemmF32Args& g, const float* a, const float* w, const float* bias,
+                                const float* residual, float* y, uint32_t n) {
   if constexpr (kRows > 1) {
     if (rows != kRows) return float_tile_of<kRows - 1>(rows, g, a, w, bias, residual, y, n);
   }
@@ -278,7 +294,8 @@ void gemm_f32_6x16_x86_avx2(const GemmF32Args& g) {
     const uint32_t n = g.n - c < 16 ? g.n - c : 16;
     for (uint32_t t = 0, row = 0, rows; t < tiles; ++t, row += rows) {
       rows = base + (t < larger ? 1 : 0);
-      float_tile_of<kMaxRows>(rows, g, g.a + static_cast<size_t>(row) * g.a_stride, g.w + c / 16 * panel_elems, g.bias == nullptr ? nullptr : g.bias + c,
+      float_tile_of<kMaxRows>(rows, g, g.a + static_cast<size_t>(row) * g.a_stride, g.w + c / 16 * panel_elems,
+                              g.bias == nullptr ? nullptr : g.bias + c,
                               g.residual == nullptr ? nullptr : g.residual + static_cast<size_t>(row) * g.residual_stride + c,
                               g.y + static_cast<size_t>(row) * g.y_stride + c, n);
     }

@@ -1,5 +1,5 @@
-// Float segment GEMM on AVX-512: tiles of 6 x 4, 8 x 3, 12 x 2 or 12 x 1 panels of 16 channels, one register per panel and row. Every element
-// has one accumulator that starts with the bias and takes k in order, fused.
+// Float segment GEMM on AVX-512: tiles of 6 x 4, 8 x 3, 12 x 2 or 12 x 1 panels of 16 channels, one register per panel and row.
+// Every element has one accumulator that starts with the bias and takes k in order, fused.
 #include <immintrin.h>
 
 #include "kernels/gemm/gemm.h"
@@ -25,7 +25,8 @@ template <int kRows, int kPanels>
 inline __attribute__((always_inline)) void accumulate(const Place& p, __m512* acc) {
   constexpr int kBases = (kRows + 2) / 3;
   LATHE_UNROLL
-  for (int i = 0; i < kRows * kPanels; ++i) acc[i] = p.bias == nullptr ? _mm512_setzero_ps() : _mm512_load_ps(p.bias + 16 * (i % kPanels));
+  for (int i = 0; i < kRows * kPanels; ++i)
+    acc[i] = p.bias == nullptr ? _mm512_setzero_ps() : _mm512_load_ps(p.bias + 16 * (i % kPanels));
   const float* w = p.w;
   const size_t stride = p.g->a_stride;
   for (uint32_t s = 0; s < p.g->segs; ++s) {
@@ -59,7 +60,8 @@ __attribute__((noinline)) void tile(const Place& p) {
     for (int z = 0; z < kPanels; ++z) {
       __m512 v = acc[r * kPanels + z];
       const __mmask16 mask = z + 1 == kPanels ? p.tail : static_cast<__mmask16>(0xffff);
-      if (p.residual != nullptr) v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(mask, p.residual + static_cast<size_t>(r) * p.g->residual_stride + 16 * z));
+      if (p.residual != nullptr)
+        v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(mask, p.residual + static_cast<size_t>(r) * p.g->residual_stride + 16 * z));
       // The second operand passes when either is NaN.
       v = _mm512_min_ps(hi, _mm512_max_ps(lo, v));
       float* y = p.y + static_cast<size_t>(r) * p.g->y_stride + 16 * z;

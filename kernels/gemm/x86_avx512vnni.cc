@@ -1,8 +1,8 @@
 // Segment GEMM on AVX512-VNNI, u8 storage.
 //
-// A tile is rows x panels of 16 channels in up to 24 accumulators: 6 x 4, 8 x 3, 12 x 2 or 12 x 1. Four bytes of a row are broadcast straight
-// from memory against one vector of weights per panel (4 k of 16 channels). The dot product is inline assembly: gcc 12 spills a tile of this
-// size when it sees the intrinsic.
+// A tile is rows x panels of 16 channels in up to 24 accumulators: 6 x 4, 8 x 3, 12 x 2 or 12 x 1. Four bytes of a row are
+// broadcast straight from memory against one vector of weights per panel (4 k of 16 channels). The dot product is inline
+// assembly: gcc 12 spills a tile of this size when it sees the intrinsic.
 #include <immintrin.h>
 
 #include "kernels/gemm/gemm.h"
@@ -12,7 +12,9 @@
 namespace lathe::kernels {
 namespace {
 
-inline __attribute__((always_inline)) void dot(__m512i& acc, __m512i a, __m512i w) { asm("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(a), "v"(w)); }
+inline __attribute__((always_inline)) void dot(__m512i& acc, __m512i a, __m512i w) {
+  asm("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(a), "v"(w));
+}
 
 inline __attribute__((always_inline)) __m512i broadcast4(const uint8_t* p) {
   int32_t v;
@@ -75,7 +77,12 @@ inline __attribute__((always_inline)) void store16(uint8_t* y, __m128i v, uint32
 template <int kPanels>
 inline __attribute__((always_inline)) void store_row(uint8_t* y, __m512i v, int first, uint32_t tail) {
   if constexpr (kPanels == 1) {
-    store16(y, first == 0 ? _mm512_castsi512_si128(v) : first == 1 ? _mm512_extracti32x4_epi32(v, 1) : first == 2 ? _mm512_extracti32x4_epi32(v, 2) : _mm512_extracti32x4_epi32(v, 3), tail);
+    store16(y,
+            first == 0   ? _mm512_castsi512_si128(v)
+            : first == 1 ? _mm512_extracti32x4_epi32(v, 1)
+            : first == 2 ? _mm512_extracti32x4_epi32(v, 2)
+                         : _mm512_extracti32x4_epi32(v, 3),
+            tail);
   } else if constexpr (kPanels == 2) {
     const __m256i half = first == 0 ? _mm512_castsi512_si256(v) : _mm512_extracti64x4_epi64(v, 1);
     if (tail == 16) {
@@ -109,7 +116,8 @@ inline __attribute__((always_inline)) void finish(const Place& p, const __m512i*
     for (int i = 0; i < 4; ++i) {
       const int r = r0 + i / kPanels, z = i % kPanels;
       if (r < kRows && i < kRowsAtOnce * kPanels) {
-        const uint8_t* residual = p.residual != nullptr ? p.residual + static_cast<size_t>(r) * p.g->residual_stride + 16 * z : nullptr;
+        const uint8_t* residual =
+            p.residual != nullptr ? p.residual + static_cast<size_t>(r) * p.g->residual_stride + 16 * z : nullptr;
         v[i] = requantize16(p.q, acc[r * kPanels + z], _mm512_load_ps(p.scale + 16 * z), residual);
       } else {
         v[i] = _mm512_setzero_si512();

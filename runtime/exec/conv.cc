@@ -19,16 +19,22 @@ struct FloatPath {
   const float* bias;
 
   FloatPath(const RunContext& ctx, const BoundStep& s) : bias(ctx.in<float>(s, kConvBiasF32)) {}
-  static const float* residual(const RunContext& ctx, const BoundStep& s) { return s.n_in > conv_residual(false) ? ctx.in<float>(s, conv_residual(false)) : nullptr; }
+  static const float* residual(const RunContext& ctx, const BoundStep& s) {
+    return s.n_in > conv_residual(false) ? ctx.in<float>(s, conv_residual(false)) : nullptr;
+  }
   static uint32_t gemm_panel_elems(const ConvParams& p) { return p.segs * p.seg_k * kGemmPanel; }
   static uint32_t dw_panel_elems(const ConvParams& p) { return p.kh * p.kw * kGemmPanel; }
   // Everything that is the same for all calls of a step.
-  template <class Args> static void set_constants(const ConvParams& p, Args* a) {
+  template <class Args>
+  static void set_constants(const ConvParams& p, Args* a) {
     a->lo = p.lo;
     a->hi = p.hi;
   }
   // Per-channel operands from channel c on (in the padded numbering).
-  template <class Args> void set_channels(uint32_t c, Args* a) const { a->bias = bias == nullptr ? nullptr : bias + c; }
+  template <class Args>
+  void set_channels(uint32_t c, Args* a) const {
+    a->bias = bias == nullptr ? nullptr : bias + c;
+  }
   static void fill(const ConvParams&, float* to, uint32_t n) { __builtin_memset(to, 0, n * sizeof(float)); }
 };
 
@@ -44,25 +50,31 @@ struct QuantizedPath {
   const float* scale;
 
   QuantizedPath(const RunContext& ctx, const BoundStep& s)
-      : bias(ctx.in<int32_t>(s, ctx.storage() == kernels::Storage::kU8 ? kConvBiasU8 : kConvBiasS8)), scale(ctx.in<float>(s, kConvScale)) {}
-  static const uint8_t* residual(const RunContext& ctx, const BoundStep& s) { return s.n_in > conv_residual(true) ? ctx.in<uint8_t>(s, conv_residual(true)) : nullptr; }
+      : bias(ctx.in<int32_t>(s, ctx.storage() == kernels::Storage::kU8 ? kConvBiasU8 : kConvBiasS8)),
+        scale(ctx.in<float>(s, kConvScale)) {}
+  static const uint8_t* residual(const RunContext& ctx, const BoundStep& s) {
+    return s.n_in > conv_residual(true) ? ctx.in<uint8_t>(s, conv_residual(true)) : nullptr;
+  }
   static uint32_t gemm_panel_elems(const ConvParams& p) { return kernels::gemm_s8_panel_bytes(p.segs, p.seg_k); }
   static uint32_t dw_panel_elems(const ConvParams& p) { return kernels::dwconv_s8_packed_bytes(kGemmPanel, p.kh, p.kw); }
-  template <class Args> static void set_constants(const ConvParams& p, Args* a) {
+  template <class Args>
+  static void set_constants(const ConvParams& p, Args* a) {
     a->zero_point = p.zero_point;
     a->lo = p.lo_q;
     a->hi = p.hi_q;
     a->residual_zero = p.residual_zero;
     a->residual_scale = p.residual_scale;
   }
-  template <class Args> void set_channels(uint32_t c, Args* a) const {
+  template <class Args>
+  void set_channels(uint32_t c, Args* a) const {
     a->bias = bias + c;
     a->scale = scale + c;
   }
   static void fill(const ConvParams& p, uint8_t* to, uint32_t n) { __builtin_memset(to, p.pad_value, n); }
 };
 
-// The part of a step that one task does: rows [row, row + rows) of an image (a matrix: of all), channels [c, c + n) of each group.
+// The part of a step that one task does: rows [row, row + rows) of an image (a matrix: of all), channels [c, c + n) of each
+// group.
 struct Task {
   uint32_t image, row, rows, c, n;
 };
@@ -126,7 +138,12 @@ struct Runner {
   T* y;
 
   Runner(const RunContext& ctx, const BoundStep& s, const ConvParams& params)
-      : p(params), path(ctx, s), x(ctx.in<T>(s, kConvX)), w(ctx.in<typename Path::W>(s, kConvW)), residual(Path::residual(ctx, s)), y(ctx.out<T>(s, 0)) {}
+      : p(params),
+        path(ctx, s),
+        x(ctx.in<T>(s, kConvX)),
+        w(ctx.in<typename Path::W>(s, kConvW)),
+        residual(Path::residual(ctx, s)),
+        y(ctx.out<T>(s, 0)) {}
 
   typename Path::GemmArgs gemm_args(const int32_t* offsets, uint32_t a_stride) const {
     typename Path::GemmArgs g{};
@@ -237,96 +254,6 @@ void run_conv(const RunContext& ctx, const BoundStep& step) {
   } else {
     run<FloatPath>(ctx, step, p);
   }
-}
-
-namespace {
-
-// Largest size of anything along the way; keeps 32-bit arithmetic exact.
-constexpr uint64_t kMaxElems = 0x7fffffff / 8;
-
-struct Axis {
-  int64_t in, out, kernel, stride, dilation, before, after;
-};
-
-// Whether a convolution axis is consistent: positive steps, pads not negative, and the output that the op's shape rule gives.
-Status check_axis(const Axis& a) {
-  constexpr int64_t kMost = 1 << 24;
-  const int64_t positive[] = {a.kernel, a.stride, a.dilation}, not_negative[] = {a.before, a.after};
-  for (const int64_t v : positive) {
-    if (v < 1 || v > kMost) return {Code::kInvalidArgument, 0, 1, static_cast<uint32_t>(v)};
-  }
-  for (const int64_t v : not_negative) {
-    if (v < 0 || v > kMost) return {Code::kInvalidArgument, 0, 0, static_cast<uint32_t>(v)};
-  }
-  const int64_t left = a.in + a.before + a.after - ((a.kernel - 1) * a.dilation + 1);
-  const int64_t out = left < 0 ? 0 : left / a.stride + 1;
-  if (out != a.out) return {Code::kCorrupt, 0, static_cast<uint32_t>(out), static_cast<uint32_t>(a.out)};
-  return {};
-}
-
-// x, w and y agree on ranks, channels and pixels.
-Status check_geometry(const Conv2dAttrs& attrs, const Shape& x, const Shape& w, const Shape& y) {
-  if (x.rank != 4 || w.rank != 4 || y.rank != 4) return {Code::kCorrupt, 0, 4, x.rank};
-  if (attrs.groups < 1 || w[0] < 1 || w[3] < 1 || w[0] % attrs.groups != 0) return {Code::kCorrupt, 0, static_cast<uint32_t>(attrs.groups), static_cast<uint32_t>(w[0])};
-  const int64_t ic = static_cast<int64_t>(w[3]) * attrs.groups;
-  if (ic != x[3]) return {Code::kCorrupt, 0, static_cast<uint32_t>(ic), static_cast<uint32_t>(x[3])};
-  if (y[3] != w[0] || y[0] != x[0]) return {Code::kCorrupt, 0, static_cast<uint32_t>(w[0]), static_cast<uint32_t>(y[3])};
-  const Status rows = check_axis({x[1], y[1], w[1], attrs.stride[0], attrs.dilation[0], attrs.pad[0], attrs.pad[2]});
-  return rows.ok() ? check_axis({x[2], y[2], w[2], attrs.stride[1], attrs.dilation[1], attrs.pad[1], attrs.pad[3]}) : rows;
-}
-
-void set_geometry(const Conv2dAttrs& attrs, const Shape& x, const Shape& y, ConvParams* p) {
-  p->images = static_cast<uint32_t>(x[0]);
-  p->ih = static_cast<uint32_t>(x[1]);
-  p->iw = static_cast<uint32_t>(x[2]);
-  p->ic = static_cast<uint32_t>(x[3]);
-  p->oh = static_cast<uint32_t>(y[1]);
-  p->ow = static_cast<uint32_t>(y[2]);
-  p->stride_h = static_cast<uint32_t>(attrs.stride[0]);
-  p->stride_w = static_cast<uint32_t>(attrs.stride[1]);
-  p->dilation_h = static_cast<uint32_t>(attrs.dilation[0]);
-  p->dilation_w = static_cast<uint32_t>(attrs.dilation[1]);
-  p->pad_top = static_cast<uint32_t>(attrs.pad[0]);
-  p->pad_left = static_cast<uint32_t>(attrs.pad[1]);
-  p->pads = attrs.pad[0] != 0 || attrs.pad[1] != 0 || attrs.pad[2] != 0 || attrs.pad[3] != 0 ? 1 : 0;
-  p->copies = p->pads != 0 && p->mode != ConvMode::kDepthwise ? 1 : 0;
-  p->row = (p->copies != 0 ? p->iw + p->pad_left + static_cast<uint32_t>(attrs.pad[3]) : p->iw) * p->ic;
-  p->row_count = (p->kh - 1) * p->dilation_h + 1;
-  p->tap_row = p->dilation_h * p->row;
-  p->tap_col = p->dilation_w * p->ic;
-  const uint32_t per_row = p->segs == 0 ? 1 : p->segs / p->kh;
-  for (uint32_t s = 0; s < p->segs && s < kMaxStoredOffsets; ++s) p->offsets[s] = static_cast<int32_t>(s / per_row * p->tap_row + s % per_row * p->tap_col);
-}
-
-}  // namespace
-
-Status prepare_Conv2d(const PrepareInput& in, Prepared* out) {
-  const auto attrs = in.program->attrs<Conv2dAttrs>(*in.step);
-  const Shape &x = in.shape(kConvX), &w = in.shape(kConvW), &y = in.shape(in.out());
-  Status s = check_geometry(attrs, x, w, y);
-  if (!s.ok()) return s;
-  const uint64_t padded_row = (static_cast<uint64_t>(x[2]) + static_cast<uint64_t>(attrs.pad[1]) + static_cast<uint64_t>(attrs.pad[3])) * static_cast<uint64_t>(x[3]);
-  const uint64_t padded = padded_row * (static_cast<uint64_t>(x[1]) + static_cast<uint64_t>(attrs.pad[0]) + static_cast<uint64_t>(attrs.pad[2]));
-  const uint64_t taps = static_cast<uint64_t>(w[1]) * static_cast<uint64_t>(w[2]);
-  if (padded > kMaxElems || padded_row > kMaxElems || taps > (1u << 20)) return {Code::kUnsupported, 0, static_cast<uint32_t>(kMaxElems), static_cast<uint32_t>(padded)};
-
-  auto& p = out->make<ConvParams>();
-  const ConvPacking packing = conv_packing(attrs, static_cast<uint32_t>(w[0]), static_cast<uint32_t>(w[1]), static_cast<uint32_t>(w[2]), static_cast<uint32_t>(w[3]));
-  s = prepare_conv_operands(in, packing, attrs.lo, attrs.hi, &p);
-  if (!s.ok()) return s;
-  p.mode = packing.depthwise ? ConvMode::kDepthwise : ConvMode::kBands;
-  p.multiplier = packing.depthwise ? p.oc / static_cast<uint32_t>(x[3]) : 1;
-  set_geometry(attrs, x, y, &p);
-  if (!packing.depthwise && taps == 1 && packing.groups == 1 && p.pads == 0 && p.stride_h == 1 && p.stride_w == 1) p.mode = ConvMode::kMatrix;
-  s = cut_conv_tasks(in, packing, &p, out);
-  if (!s.ok()) return s;
-
-  const bool q = p.quantized != 0;
-  const kernels::Family family = packing.depthwise ? (q ? kernels::Family::kDwConvS8 : kernels::Family::kDwConvF32) : (q ? kernels::Family::kGemmS8 : kernels::Family::kGemmF32);
-  // Only the reference knows channel multipliers.
-  const kernels::IsaSet isa = packing.depthwise && p.multiplier != 1 ? kernels::kIsaScalar : in.isa;
-  if (!out->use(kernels::select(family, q ? in.storage : kernels::Storage::kS8, isa))) return {Code::kUnsupported, 0, 0, static_cast<uint32_t>(family)};
-  return {};
 }
 
 void run_Conv2d(const RunContext& ctx, const BoundStep& step) { run_conv(ctx, step); }

@@ -1,9 +1,10 @@
-// How the weights of Conv2d and FullyConnected lie in memory: the one definition that lowering (packing), the exec entries and the firmware share.
+// How the weights of Conv2d and FullyConnected lie in memory: the one definition that lowering (packing), the exec entries and
+// the firmware share.
 //
-// Weights come as OHWI: [oc][kh][kw][ic / groups]. One input channel per group and more than one group is depthwise: kDwConv layouts
-// over all oc channels. Everything else is segment GEMM, once per group: the groups' panels follow one another, each group padded to 16
-// channels by itself. Vectors over oc (bias, multipliers; kPadded16) are padded in the same way, so that panel i goes with
-// entries [16 i, 16 i + 16). Pure functions, thread-safe. Freestanding.
+// Weights come as OHWI: [oc][kh][kw][ic / groups]. One input channel per group and more than one group is depthwise: kDwConv
+// layouts over all oc channels. Everything else is segment GEMM, once per group: the groups' panels follow one another, each
+// group padded to 16 channels by itself. Vectors over oc (bias, multipliers; kPadded16) are padded in the same way, so that panel
+// i goes with entries [16 i, 16 i + 16). Pure functions, thread-safe. Freestanding.
 #pragma once
 #include <stdint.h>
 
@@ -13,9 +14,10 @@ namespace lathe {
 
 struct ConvPacking {
   bool depthwise;
-  uint32_t groups;   // times that segment GEMM runs; 1 for depthwise
-  uint32_t n;        // output channels per group
-  uint32_t segs;     // gemm.h: segments of a row and elements of a segment; one segment is a kernel row if that is contiguous, else a tap
+  uint32_t groups;  // times that segment GEMM runs; 1 for depthwise
+  uint32_t n;       // output channels per group
+  uint32_t
+      segs;  // gemm.h: segments of a row and elements of a segment; one segment is a kernel row if that is contiguous, else a tap
   uint32_t seg_k;
   uint32_t kh, kw;
 
@@ -34,14 +36,15 @@ struct ConvPacking {
   void pack_f32(const float* w, float* packed) const;
   void unpack_f32(const float* packed, float* w) const;
   // A vector over output channels with its padding, zero filled.
-  template <class T> void pad_vector(const T* v, T* padded) const {
+  template <class T>
+  void pad_vector(const T* v, T* padded) const {
     for (uint32_t i = 0; i < vector_elems(); ++i) padded[i] = T{};
     for (uint32_t c = 0; c < groups * n; ++c) padded[vector_index(c)] = v[c];
   }
 };
 
-// Packing of weights [oc][kh][kw][ic_per_group]. Requires: groups > 0 divides oc, all dims > 0, products fit 31 bits (the graph's and the
-// program's checks see to it).
+// Packing of weights [oc][kh][kw][ic_per_group]. Requires: groups > 0 divides oc, all dims > 0, products fit 31 bits (the graph's
+// and the program's checks see to it).
 ConvPacking conv_packing(const Conv2dAttrs& attrs, uint32_t oc, uint32_t kh, uint32_t kw, uint32_t ic_per_group);
 // Packing of FullyConnected weights [n][k].
 ConvPacking fully_connected_packing(uint32_t n, uint32_t k);

@@ -13,7 +13,8 @@ constexpr uint32_t ceil_div(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
 Status check_constant(const PrepareInput& in, uint32_t operand, DType dtype, Layout layout, uint32_t bytes) {
   if (!in.has(operand)) return {Code::kCorrupt, 0, operand, 0};
   const ProgramTensor& t = in.tensor(operand);
-  if (t.kind != TensorKind::kConstant) return {Code::kUnsupported, 0, static_cast<uint32_t>(TensorKind::kConstant), static_cast<uint32_t>(t.kind)};
+  if (t.kind != TensorKind::kConstant)
+    return {Code::kUnsupported, 0, static_cast<uint32_t>(TensorKind::kConstant), static_cast<uint32_t>(t.kind)};
   if (t.dtype != dtype) return {Code::kUnsupported, 0, static_cast<uint32_t>(dtype), static_cast<uint32_t>(t.dtype)};
   if (t.layout != layout) return {Code::kUnsupported, 0, static_cast<uint32_t>(layout), static_cast<uint32_t>(t.layout)};
   if (t.stored_bytes != bytes) return {Code::kCorrupt, 0, bytes, t.stored_bytes};
@@ -56,23 +57,30 @@ void set_quantization(const PrepareInput& in, float lo, float hi, ConvParams* p)
 
 Status prepare_conv_operands(const PrepareInput& in, const ConvPacking& packing, float lo, float hi, ConvParams* p) {
   const DType dtype = in.tensor(kConvX).dtype;
-  if (dtype != DType::kF32 && dtype != DType::kS8) return {Code::kUnsupported, 0, static_cast<uint32_t>(DType::kS8), static_cast<uint32_t>(dtype)};
+  if (dtype != DType::kF32 && dtype != DType::kS8)
+    return {Code::kUnsupported, 0, static_cast<uint32_t>(DType::kS8), static_cast<uint32_t>(dtype)};
   p->quantized = dtype == DType::kS8 ? 1 : 0;
   // Before any size is computed in 32 bits.
-  const uint64_t k_all = packing.depthwise ? static_cast<uint64_t>(packing.kw) * ((packing.kh + 3) / 4 * 4) : static_cast<uint64_t>(packing.segs) * ((static_cast<uint64_t>(packing.seg_k) + 3) / 4 * 4);
+  const uint64_t k_all = packing.depthwise
+                             ? static_cast<uint64_t>(packing.kw) * ((packing.kh + 3) / 4 * 4)
+                             : static_cast<uint64_t>(packing.segs) * ((static_cast<uint64_t>(packing.seg_k) + 3) / 4 * 4);
   const uint64_t channels = (static_cast<uint64_t>(packing.n) + 15) / 16 * 16 * packing.groups;
-  if (k_all > 0x7fffffff || channels > 0x7fffffff || k_all * channels > 0x7fffffff / 4) return {Code::kOutOfMemory, 0, 0xffffffffu, 0};
+  if (k_all > 0x7fffffff || channels > 0x7fffffff || k_all * channels > 0x7fffffff / 4)
+    return {Code::kOutOfMemory, 0, 0xffffffffu, 0};
   const Status s = p->quantized != 0 ? check_s8_operands(in, packing) : check_float_operands(in, packing);
   if (!s.ok()) return s;
   const uint32_t residual = conv_residual(p->quantized != 0);
   const uint32_t like_x[] = {in.out(), residual};  // dtype and, for 8 bits, quantization parameters
   for (const uint32_t i : like_x) {
     if (i == residual && !in.has(i)) continue;
-    if (in.tensor(i).dtype != dtype) return {Code::kUnsupported, 0, static_cast<uint32_t>(dtype), static_cast<uint32_t>(in.tensor(i).dtype)};
-    if (p->quantized != 0 && (in.tensor(i).flags & kTensorHasQuant) == 0) return {Code::kCorrupt, 0, kTensorHasQuant, in.tensor(i).flags};
+    if (in.tensor(i).dtype != dtype)
+      return {Code::kUnsupported, 0, static_cast<uint32_t>(dtype), static_cast<uint32_t>(in.tensor(i).dtype)};
+    if (p->quantized != 0 && (in.tensor(i).flags & kTensorHasQuant) == 0)
+      return {Code::kCorrupt, 0, kTensorHasQuant, in.tensor(i).flags};
     if (!(in.shape(i) == in.shape(in.out()))) return {Code::kCorrupt, 0, in.shape(in.out()).elems(), in.shape(i).elems()};
   }
-  if (p->quantized != 0 && (in.tensor(kConvX).flags & kTensorHasQuant) == 0) return {Code::kCorrupt, 0, kTensorHasQuant, in.tensor(kConvX).flags};
+  if (p->quantized != 0 && (in.tensor(kConvX).flags & kTensorHasQuant) == 0)
+    return {Code::kCorrupt, 0, kTensorHasQuant, in.tensor(kConvX).flags};
   p->groups = packing.groups;
   p->n = packing.n;
   p->segs = packing.segs;
@@ -91,7 +99,8 @@ Status prepare_conv_operands(const PrepareInput& in, const ConvPacking& packing,
 
 namespace {
 
-// Padded input that a task keeps near, in bytes. Scalar targets have little memory and compute slowly: one output row at a time costs them nothing.
+// Padded input that a task keeps near, in bytes. Scalar targets have little memory and compute slowly: one output row at a time
+// costs them nothing.
 uint32_t scratch_target(const PrepareInput& in, uint32_t weight_bytes) {
   if (in.isa == kernels::kIsaScalar) return 4096;
   return weight_bytes > 65536 ? 262144 : 131072;
@@ -158,6 +167,106 @@ Status cut_conv_tasks(const PrepareInput& in, const ConvPacking& packing, ConvPa
   const uint32_t residual = conv_residual(p->quantized != 0);
   if (in.has(residual)) out->share_input_mask = 1u << residual;
   if (p->quantized != 0) out->unread_input_mask = 1u << (in.storage == kernels::Storage::kU8 ? kConvBiasS8 : kConvBiasU8);
+  return {};
+}
+
+namespace {
+
+// Largest size of anything along the way; keeps 32-bit arithmetic exact.
+constexpr uint64_t kMaxElems = 0x7fffffff / 8;
+
+struct Axis {
+  int64_t in, out, kernel, stride, dilation, before, after;
+};
+
+// Whether a convolution axis is consistent: positive steps, pads not negative, and the output that the op's shape rule gives.
+Status check_axis(const Axis& a) {
+  constexpr int64_t kMost = 1 << 24;
+  const int64_t positive[] = {a.kernel, a.stride, a.dilation}, not_negative[] = {a.before, a.after};
+  for (const int64_t v : positive) {
+    if (v < 1 || v > kMost) return {Code::kInvalidArgument, 0, 1, static_cast<uint32_t>(v)};
+  }
+  for (const int64_t v : not_negative) {
+    if (v < 0 || v > kMost) return {Code::kInvalidArgument, 0, 0, static_cast<uint32_t>(v)};
+  }
+  const int64_t left = a.in + a.before + a.after - ((a.kernel - 1) * a.dilation + 1);
+  const int64_t out = left < 0 ? 0 : left / a.stride + 1;
+  if (out != a.out) return {Code::kCorrupt, 0, static_cast<uint32_t>(out), static_cast<uint32_t>(a.out)};
+  return {};
+}
+
+// x, w and y agree on ranks, channels and pixels.
+Status check_geometry(const Conv2dAttrs& attrs, const Shape& x, const Shape& w, const Shape& y) {
+  if (x.rank != 4 || w.rank != 4 || y.rank != 4) return {Code::kCorrupt, 0, 4, x.rank};
+  if (attrs.groups < 1 || w[0] < 1 || w[3] < 1 || w[0] % attrs.groups != 0)
+    return {Code::kCorrupt, 0, static_cast<uint32_t>(attrs.groups), static_cast<uint32_t>(w[0])};
+  const int64_t ic = static_cast<int64_t>(w[3]) * attrs.groups;
+  if (ic != x[3]) return {Code::kCorrupt, 0, static_cast<uint32_t>(ic), static_cast<uint32_t>(x[3])};
+  if (y[3] != w[0] || y[0] != x[0]) return {Code::kCorrupt, 0, static_cast<uint32_t>(w[0]), static_cast<uint32_t>(y[3])};
+  const Status rows = check_axis({x[1], y[1], w[1], attrs.stride[0], attrs.dilation[0], attrs.pad[0], attrs.pad[2]});
+  return rows.ok() ? check_axis({x[2], y[2], w[2], attrs.stride[1], attrs.dilation[1], attrs.pad[1], attrs.pad[3]}) : rows;
+}
+
+void set_geometry(const Conv2dAttrs& attrs, const Shape& x, const Shape& y, ConvParams* p) {
+  p->images = static_cast<uint32_t>(x[0]);
+  p->ih = static_cast<uint32_t>(x[1]);
+  p->iw = static_cast<uint32_t>(x[2]);
+  p->ic = static_cast<uint32_t>(x[3]);
+  p->oh = static_cast<uint32_t>(y[1]);
+  p->ow = static_cast<uint32_t>(y[2]);
+  p->stride_h = static_cast<uint32_t>(attrs.stride[0]);
+  p->stride_w = static_cast<uint32_t>(attrs.stride[1]);
+  p->dilation_h = static_cast<uint32_t>(attrs.dilation[0]);
+  p->dilation_w = static_cast<uint32_t>(attrs.dilation[1]);
+  p->pad_top = static_cast<uint32_t>(attrs.pad[0]);
+  p->pad_left = static_cast<uint32_t>(attrs.pad[1]);
+  p->pads = attrs.pad[0] != 0 || attrs.pad[1] != 0 || attrs.pad[2] != 0 || attrs.pad[3] != 0 ? 1 : 0;
+  p->copies = p->pads != 0 && p->mode != ConvMode::kDepthwise ? 1 : 0;
+  p->row = (p->copies != 0 ? p->iw + p->pad_left + static_cast<uint32_t>(attrs.pad[3]) : p->iw) * p->ic;
+  p->row_count = (p->kh - 1) * p->dilation_h + 1;
+  p->tap_row = p->dilation_h * p->row;
+  p->tap_col = p->dilation_w * p->ic;
+  const uint32_t per_row = p->segs == 0 ? 1 : p->segs / p->kh;
+  for (uint32_t s = 0; s < p->segs && s < kMaxStoredOffsets; ++s)
+    p->offsets[s] = static_cast<int32_t>(s / per_row * p->tap_row + s % per_row * p->tap_col);
+}
+
+}  // namespace
+
+Status prepare_Conv2d(const PrepareInput& in, Prepared* out) {
+  const auto attrs = in.program->attrs<Conv2dAttrs>(*in.step);
+  const Shape &x = in.shape(kConvX), &w = in.shape(kConvW), &y = in.shape(in.out());
+  Status s = check_geometry(attrs, x, w, y);
+  if (!s.ok()) return s;
+  const uint64_t padded_row =
+      (static_cast<uint64_t>(x[2]) + static_cast<uint64_t>(attrs.pad[1]) + static_cast<uint64_t>(attrs.pad[3])) *
+      static_cast<uint64_t>(x[3]);
+  const uint64_t padded =
+      padded_row * (static_cast<uint64_t>(x[1]) + static_cast<uint64_t>(attrs.pad[0]) + static_cast<uint64_t>(attrs.pad[2]));
+  const uint64_t taps = static_cast<uint64_t>(w[1]) * static_cast<uint64_t>(w[2]);
+  if (padded > kMaxElems || padded_row > kMaxElems || taps > (1u << 20))
+    return {Code::kUnsupported, 0, static_cast<uint32_t>(kMaxElems), static_cast<uint32_t>(padded)};
+
+  auto& p = out->make<ConvParams>();
+  const ConvPacking packing = conv_packing(attrs, static_cast<uint32_t>(w[0]), static_cast<uint32_t>(w[1]),
+                                           static_cast<uint32_t>(w[2]), static_cast<uint32_t>(w[3]));
+  s = prepare_conv_operands(in, packing, attrs.lo, attrs.hi, &p);
+  if (!s.ok()) return s;
+  p.mode = packing.depthwise ? ConvMode::kDepthwise : ConvMode::kBands;
+  p.multiplier = packing.depthwise ? p.oc / static_cast<uint32_t>(x[3]) : 1;
+  set_geometry(attrs, x, y, &p);
+  if (!packing.depthwise && taps == 1 && packing.groups == 1 && p.pads == 0 && p.stride_h == 1 && p.stride_w == 1)
+    p.mode = ConvMode::kMatrix;
+  s = cut_conv_tasks(in, packing, &p, out);
+  if (!s.ok()) return s;
+
+  const bool q = p.quantized != 0;
+  const kernels::Family family = packing.depthwise ? (q ? kernels::Family::kDwConvS8 : kernels::Family::kDwConvF32)
+                                                   : (q ? kernels::Family::kGemmS8 : kernels::Family::kGemmF32);
+  // Only the reference knows channel multipliers.
+  const kernels::IsaSet isa = packing.depthwise && p.multiplier != 1 ? kernels::kIsaScalar : in.isa;
+  if (!out->use(kernels::select(family, q ? in.storage : kernels::Storage::kS8, isa)))
+    return {Code::kUnsupported, 0, 0, static_cast<uint32_t>(family)};
   return {};
 }
 

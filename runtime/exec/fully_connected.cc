@@ -25,7 +25,9 @@ Status prepare_FullyConnected(const PrepareInput& in, Prepared* out) {
   s = cut_conv_tasks(in, packing, &p, out);
   if (!s.ok()) return s;
   const bool q = p.quantized != 0;
-  if (!out->use(kernels::select(q ? kernels::Family::kGemmS8 : kernels::Family::kGemmF32, q ? in.storage : kernels::Storage::kS8, in.isa))) return {Code::kUnsupported, 0, 0, 0};
+  if (!out->use(kernels::select(q ? kernels::Family::kGemmS8 : kernels::Family::kGemmF32, q ? in.storage : kernels::Storage::kS8,
+                                in.isa)))
+    return {Code::kUnsupported, 0, 0, 0};
   return {};
 }
 

@@ -20,7 +20,8 @@ Code prepare(const Bad& bad) {
   ProgramBuilder b;
   const uint32_t x = b.input(bad.dtype, bad.x), y = b.output(bad.dtype, bad.y);
   const std::vector<float> packed(p.packed_f32_elems());
-  const uint32_t w = bad.constant ? b.constant_bytes(DType::kF32, bad.w, packed.data(), packed.size() * 4 - static_cast<size_t>(bad.bytes_off), bad.layout)
+  const uint32_t w = bad.constant ? b.constant_bytes(DType::kF32, bad.w, packed.data(),
+                                                     packed.size() * 4 - static_cast<size_t>(bad.bytes_off), bad.layout)
                                   : b.input(DType::kF32, bad.w);
   b.step(Op::kConv2d, bad.attrs, {x, w}, {y});
   const BuiltProgram built = b.build();

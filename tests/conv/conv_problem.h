@@ -1,5 +1,5 @@
-// A convolution or fully connected layer as a one-step program, with an independent answer: plain loops over the definition, in 64-bit integers and
-// double, that share nothing with the library but the packing of the weights.
+// A convolution or fully connected layer as a one-step program, with an independent answer: plain loops over the definition, in
+// 64-bit integers and double, that share nothing with the library but the packing of the weights.
 #pragma once
 #include <cmath>
 #include <ostream>
@@ -34,8 +34,9 @@ struct ConvCase {
 };
 
 inline std::ostream& operator<<(std::ostream& o, const ConvCase& c) {
-  return o << "x " << c.n << "x" << c.h << "x" << c.w << "x" << c.ic << " oc " << c.oc << " k " << c.kh << "x" << c.kw << " stride " << c.stride_h << "," << c.stride_w << " dilation "
-           << c.dil_h << "," << c.dil_w << " pad " << c.top << "," << c.left << "," << c.bottom << "," << c.right << " groups " << c.groups << " residual " << c.residual;
+  return o << "x " << c.n << "x" << c.h << "x" << c.w << "x" << c.ic << " oc " << c.oc << " k " << c.kh << "x" << c.kw
+           << " stride " << c.stride_h << "," << c.stride_w << " dilation " << c.dil_h << "," << c.dil_w << " pad " << c.top
+           << "," << c.left << "," << c.bottom << "," << c.right << " groups " << c.groups << " residual " << c.residual;
 }
 
 // The two entries under test, alone in an exec table.
@@ -43,7 +44,9 @@ inline const ExecEntry* conv_table() {
   static const ExecEntry table[] = {{prepare_Conv2d, run_Conv2d}, {prepare_FullyConnected, run_FullyConnected}};
   return table;
 }
-inline uint32_t conv_index(uint16_t op) { return op == static_cast<uint16_t>(Op::kConv2d) ? 0 : op == static_cast<uint16_t>(Op::kFullyConnected) ? 1 : kNoTensor; }
+inline uint32_t conv_index(uint16_t op) {
+  return op == static_cast<uint16_t>(Op::kConv2d) ? 0 : op == static_cast<uint16_t>(Op::kFullyConnected) ? 1 : kNoTensor;
+}
 
 // Runs tasks last first, with slots in turn: results must not depend on either.
 inline void run_backwards(void* team, uint32_t n, void (*fn)(void*, uint32_t, uint32_t), void* arg) {
@@ -79,7 +82,8 @@ void for_each_product(const ConvCase& c, const F& fn) {
               for (int i = 0; i < icg; ++i) {
                 const int iy = y * c.stride_h - c.top + p * c.dil_h, ix = x * c.stride_w - c.left + q * c.dil_w;
                 const bool inside = iy >= 0 && iy < c.h && ix >= 0 && ix < c.w;
-                fn(out, inside ? ((n * c.h + iy) * c.w + ix) * c.ic + o / ocg * icg + i : -1, ((o * c.kh + p) * c.kw + q) * icg + i);
+                fn(out, inside ? ((n * c.h + iy) * c.w + ix) * c.ic + o / ocg * icg + i : -1,
+                   ((o * c.kh + p) * c.kw + q) * icg + i);
               }
 }
 
@@ -114,7 +118,8 @@ class Bound {
  public:
   template <class Problem>
   Bound(const Problem& problem, const Run& run) : threads_(run.threads), inputs_(problem.inputs()), y_(problem.out_elems() + 64) {
-    if (!problem.built().open(&program_).ok() || !core_.bind(program_, problem.input_shapes(), bind_options(run)).ok()) throw std::runtime_error("not bound");
+    if (!problem.built().open(&program_).ok() || !core_.bind(program_, problem.input_shapes(), bind_options(run)).ok())
+      throw std::runtime_error("not bound");
   }
   void run() { core_.run(inputs_, {y_.data()}, nullptr, {threads_ == 1 ? nullptr : run_backwards, &threads_, threads_}); }
   const std::vector<T>& output() const { return y_; }
@@ -161,7 +166,8 @@ class QuantizedConv {
     for_each_product(c_, [&](int out, int in, int w) {
       if (in >= 0) acc[static_cast<size_t>(out)] += (x_[static_cast<size_t>(in)] - c_.x_zero) * w_[static_cast<size_t>(w)];
     });
-    const double lo = std::fmax(-128.0, std::nearbyint(static_cast<double>(c_.lo) / kScaleY) + c_.y_zero), hi = std::fmin(127.0, std::nearbyint(static_cast<double>(c_.hi) / kScaleY) + c_.y_zero);
+    const double lo = std::fmax(-128.0, std::nearbyint(static_cast<double>(c_.lo) / kScaleY) + c_.y_zero),
+                 hi = std::fmin(127.0, std::nearbyint(static_cast<double>(c_.hi) / kScaleY) + c_.y_zero);
     std::vector<int8_t> y(out_elems());
     for (size_t i = 0; i < y.size(); ++i) {
       volatile float v = static_cast<float>(acc[i]) * m_[i % static_cast<size_t>(c_.oc)];
@@ -176,8 +182,12 @@ class QuantizedConv {
   std::vector<int8_t> run(const Run& r) const { return execute<int8_t>(*this, r); }
   uint64_t macs() const { return static_cast<uint64_t>(out_elems()) * w_.size() / static_cast<uint64_t>(c_.oc); }
   const BuiltProgram& built() const { return built_; }
-  std::vector<const void*> inputs() const { return c_.residual ? std::vector<const void*>{x_.data(), residual_.data()} : std::vector<const void*>{x_.data()}; }
-  std::vector<Shape> input_shapes() const { return c_.residual ? std::vector<Shape>{x_shape_, y_shape_} : std::vector<Shape>{x_shape_}; }
+  std::vector<const void*> inputs() const {
+    return c_.residual ? std::vector<const void*>{x_.data(), residual_.data()} : std::vector<const void*>{x_.data()};
+  }
+  std::vector<Shape> input_shapes() const {
+    return c_.residual ? std::vector<Shape>{x_shape_, y_shape_} : std::vector<Shape>{x_shape_};
+  }
 
  private:
   static constexpr float kScaleX = 0.05f, kScaleY = 0.0625f, kScaleR = 0.03125f;
@@ -186,7 +196,8 @@ class QuantizedConv {
   void build(bool fully_connected) {
     const int icg = c_.ic / c_.groups;
     const auto u = [](int v) { return static_cast<uint32_t>(v); };
-    const ConvPacking p = fully_connected ? fully_connected_packing(u(c_.oc), u(c_.ic)) : conv_packing(c_.attrs(), u(c_.oc), u(c_.kh), u(c_.kw), u(icg));
+    const ConvPacking p = fully_connected ? fully_connected_packing(u(c_.oc), u(c_.ic))
+                                          : conv_packing(c_.attrs(), u(c_.oc), u(c_.kh), u(c_.kw), u(icg));
     std::vector<int8_t> packed(p.packed_s8_bytes());
     p.pack_s8(w_.data(), packed.data());
     std::vector<int32_t> folded[2] = {bias_, bias_};
@@ -197,18 +208,23 @@ class QuantizedConv {
       }
     }
     ProgramBuilder b;
-    const std::vector<TestDim> xd = fully_connected ? std::vector<TestDim>{c_.n, c_.ic} : std::vector<TestDim>{c_.n, c_.h, c_.w, c_.ic};
-    const std::vector<TestDim> yd = fully_connected ? std::vector<TestDim>{c_.n, c_.oc} : std::vector<TestDim>{c_.n, c_.oh(), c_.ow(), c_.oc};
-    const std::vector<TestDim> wd = fully_connected ? std::vector<TestDim>{c_.oc, c_.ic} : std::vector<TestDim>{c_.oc, c_.kh, c_.kw, icg};
+    const std::vector<TestDim> xd =
+        fully_connected ? std::vector<TestDim>{c_.n, c_.ic} : std::vector<TestDim>{c_.n, c_.h, c_.w, c_.ic};
+    const std::vector<TestDim> yd =
+        fully_connected ? std::vector<TestDim>{c_.n, c_.oc} : std::vector<TestDim>{c_.n, c_.oh(), c_.ow(), c_.oc};
+    const std::vector<TestDim> wd =
+        fully_connected ? std::vector<TestDim>{c_.oc, c_.ic} : std::vector<TestDim>{c_.oc, c_.kh, c_.kw, icg};
     x_shape_ = fully_connected ? Shape{{c_.n, c_.ic}, 2} : shape4(c_.n, c_.h, c_.w, c_.ic);
     y_shape_ = fully_connected ? Shape{{c_.n, c_.oc}, 2} : shape4(c_.n, c_.oh(), c_.ow(), c_.oc);
     const uint32_t x = b.input(DType::kS8, xd, QuantParams{kScaleX, c_.x_zero});
     const uint32_t r = c_.residual ? b.input(DType::kS8, yd, QuantParams{kScaleR, kResidualZero}) : kNoTensor;
     const uint32_t y = b.output(DType::kS8, yd, QuantParams{kScaleY, c_.y_zero});
-    const std::vector<uint32_t> operands = {x, b.constant(DType::kS8, wd, packed, p.depthwise ? Layout::kDwConvS8 : Layout::kGemmS8),
+    const std::vector<uint32_t> operands = {x,
+                                            b.constant(DType::kS8, wd, packed, p.depthwise ? Layout::kDwConvS8 : Layout::kGemmS8),
                                             b.constant(DType::kS32, {c_.oc}, padded(p, folded[0]), Layout::kPadded16),
                                             b.constant(DType::kS32, {c_.oc}, padded(p, folded[1]), Layout::kPadded16),
-                                            b.constant(DType::kF32, {c_.oc}, padded(p, m_), Layout::kPadded16), r};
+                                            b.constant(DType::kF32, {c_.oc}, padded(p, m_), Layout::kPadded16),
+                                            r};
     if (fully_connected) {
       b.step(Op::kFullyConnected, FullyConnectedAttrs{c_.lo, c_.hi}, operands, {y});
     } else {
@@ -242,7 +258,9 @@ class FloatConv {
   std::vector<double> expected() const {
     std::vector<double> y(out_elems());
     for_each_product(c_, [&](int out, int in, int w) {
-      if (in >= 0) y[static_cast<size_t>(out)] += static_cast<double>(x_[static_cast<size_t>(in)]) * static_cast<double>(w_[static_cast<size_t>(w)]);
+      if (in >= 0)
+        y[static_cast<size_t>(out)] +=
+            static_cast<double>(x_[static_cast<size_t>(in)]) * static_cast<double>(w_[static_cast<size_t>(w)]);
     });
     for (size_t i = 0; i < y.size(); ++i) {
       if (c_.bias) y[i] += static_cast<double>(bias_[i % static_cast<size_t>(c_.oc)]);
@@ -254,27 +272,36 @@ class FloatConv {
   std::vector<float> run(const Run& r) const { return execute<float>(*this, r); }
   uint64_t macs() const { return static_cast<uint64_t>(out_elems()) * w_.size() / static_cast<uint64_t>(c_.oc); }
   const BuiltProgram& built() const { return built_; }
-  std::vector<const void*> inputs() const { return c_.residual ? std::vector<const void*>{x_.data(), residual_.data()} : std::vector<const void*>{x_.data()}; }
-  std::vector<Shape> input_shapes() const { return c_.residual ? std::vector<Shape>{x_shape_, y_shape_} : std::vector<Shape>{x_shape_}; }
+  std::vector<const void*> inputs() const {
+    return c_.residual ? std::vector<const void*>{x_.data(), residual_.data()} : std::vector<const void*>{x_.data()};
+  }
+  std::vector<Shape> input_shapes() const {
+    return c_.residual ? std::vector<Shape>{x_shape_, y_shape_} : std::vector<Shape>{x_shape_};
+  }
 
  private:
   void build(bool fully_connected) {
     const int icg = c_.ic / c_.groups;
     const auto u = [](int v) { return static_cast<uint32_t>(v); };
-    const ConvPacking p = fully_connected ? fully_connected_packing(u(c_.oc), u(c_.ic)) : conv_packing(c_.attrs(), u(c_.oc), u(c_.kh), u(c_.kw), u(icg));
+    const ConvPacking p = fully_connected ? fully_connected_packing(u(c_.oc), u(c_.ic))
+                                          : conv_packing(c_.attrs(), u(c_.oc), u(c_.kh), u(c_.kw), u(icg));
     std::vector<float> packed(p.packed_f32_elems());
     p.pack_f32(w_.data(), packed.data());
     ProgramBuilder b;
-    const std::vector<TestDim> xd = fully_connected ? std::vector<TestDim>{c_.n, c_.ic} : std::vector<TestDim>{c_.n, c_.h, c_.w, c_.ic};
-    const std::vector<TestDim> yd = fully_connected ? std::vector<TestDim>{c_.n, c_.oc} : std::vector<TestDim>{c_.n, c_.oh(), c_.ow(), c_.oc};
-    const std::vector<TestDim> wd = fully_connected ? std::vector<TestDim>{c_.oc, c_.ic} : std::vector<TestDim>{c_.oc, c_.kh, c_.kw, icg};
+    const std::vector<TestDim> xd =
+        fully_connected ? std::vector<TestDim>{c_.n, c_.ic} : std::vector<TestDim>{c_.n, c_.h, c_.w, c_.ic};
+    const std::vector<TestDim> yd =
+        fully_connected ? std::vector<TestDim>{c_.n, c_.oc} : std::vector<TestDim>{c_.n, c_.oh(), c_.ow(), c_.oc};
+    const std::vector<TestDim> wd =
+        fully_connected ? std::vector<TestDim>{c_.oc, c_.ic} : std::vector<TestDim>{c_.oc, c_.kh, c_.kw, icg};
     x_shape_ = fully_connected ? Shape{{c_.n, c_.ic}, 2} : shape4(c_.n, c_.h, c_.w, c_.ic);
     y_shape_ = fully_connected ? Shape{{c_.n, c_.oc}, 2} : shape4(c_.n, c_.oh(), c_.ow(), c_.oc);
     const uint32_t x = b.input(DType::kF32, xd);
     const uint32_t r = c_.residual ? b.input(DType::kF32, yd) : kNoTensor;
     const uint32_t y = b.output(DType::kF32, yd);
     const uint32_t bias = c_.bias ? b.constant(DType::kF32, {c_.oc}, padded(p, bias_), Layout::kPadded16) : kNoTensor;
-    const std::vector<uint32_t> operands = {x, b.constant(DType::kF32, wd, packed, p.depthwise ? Layout::kDwConvF32 : Layout::kGemmF32), bias, r};
+    const std::vector<uint32_t> operands = {
+        x, b.constant(DType::kF32, wd, packed, p.depthwise ? Layout::kDwConvF32 : Layout::kGemmF32), bias, r};
     if (fully_connected) {
       b.step(Op::kFullyConnected, FullyConnectedAttrs{c_.lo, c_.hi}, operands, {y});
     } else {

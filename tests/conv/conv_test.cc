@@ -11,14 +11,60 @@ const ConvCase kCases[] = {
     {.n = 2, .h = 1, .w = 1, .ic = 1, .oc = 1, .kh = 1, .kw = 1, .top = 0, .left = 0, .bottom = 0, .right = 0},
     {.h = 7, .w = 9, .ic = 16, .oc = 17, .kh = 1, .kw = 1, .top = 0, .left = 0, .bottom = 0, .right = 0, .residual = true},
     {.n = 3, .h = 13, .w = 11, .ic = 5, .oc = 64, .kh = 1, .kw = 1, .top = 0, .left = 0, .bottom = 0, .right = 0, .lo = 0},
-    {.h = 9, .w = 7, .ic = 8, .oc = 20, .kh = 1, .kw = 1, .stride_h = 2, .stride_w = 2, .top = 0, .left = 0, .bottom = 0, .right = 0},
+    {.h = 9,
+     .w = 7,
+     .ic = 8,
+     .oc = 20,
+     .kh = 1,
+     .kw = 1,
+     .stride_h = 2,
+     .stride_w = 2,
+     .top = 0,
+     .left = 0,
+     .bottom = 0,
+     .right = 0},
     {.n = 2, .h = 16, .w = 16, .ic = 16, .oc = 16, .residual = true, .lo = 0},
     {.h = 17, .w = 15, .ic = 16, .oc = 33, .stride_h = 2, .stride_w = 2},
-    {.h = 12, .w = 10, .ic = 3, .oc = 8, .kh = 5, .kw = 3, .stride_h = 2, .stride_w = 1, .top = 2, .left = 0, .bottom = 1, .right = 2, .lo = 0, .hi = 6},
-    {.h = 14, .w = 14, .ic = 4, .oc = 10, .kh = 7, .kw = 7, .stride_h = 2, .stride_w = 2, .top = 3, .left = 3, .bottom = 3, .right = 3},
+    {.h = 12,
+     .w = 10,
+     .ic = 3,
+     .oc = 8,
+     .kh = 5,
+     .kw = 3,
+     .stride_h = 2,
+     .stride_w = 1,
+     .top = 2,
+     .left = 0,
+     .bottom = 1,
+     .right = 2,
+     .lo = 0,
+     .hi = 6},
+    {.h = 14,
+     .w = 14,
+     .ic = 4,
+     .oc = 10,
+     .kh = 7,
+     .kw = 7,
+     .stride_h = 2,
+     .stride_w = 2,
+     .top = 3,
+     .left = 3,
+     .bottom = 3,
+     .right = 3},
     {.h = 9, .w = 9, .ic = 6, .oc = 7, .dil_h = 2, .dil_w = 2, .top = 2, .left = 2, .bottom = 2, .right = 2},
     {.h = 9, .w = 9, .ic = 6, .oc = 7, .dil_h = 3, .dil_w = 1, .top = 3, .left = 1, .bottom = 3, .right = 1},
-    {.h = 20, .w = 20, .ic = 2, .oc = 5, .kh = 9, .kw = 9, .dil_h = 2, .dil_w = 2, .top = 8, .left = 8, .bottom = 8, .right = 8},  // 81 segments: more than are stored
+    {.h = 20,
+     .w = 20,
+     .ic = 2,
+     .oc = 5,
+     .kh = 9,
+     .kw = 9,
+     .dil_h = 2,
+     .dil_w = 2,
+     .top = 8,
+     .left = 8,
+     .bottom = 8,
+     .right = 8},  // 81 segments: more than are stored
     {.h = 40, .w = 3, .ic = 2, .oc = 5, .kh = 35, .kw = 3, .dil_w = 2, .top = 0, .left = 2, .bottom = 0, .right = 2},
     {.h = 70, .w = 4, .ic = 1, .oc = 3, .kh = 66, .kw = 2, .top = 0, .left = 0, .bottom = 0, .right = 0},
     {.h = 8, .w = 8, .ic = 12, .oc = 9, .groups = 3},
@@ -34,14 +80,49 @@ const ConvCase kCases[] = {
     {.h = 24, .w = 24, .ic = 64, .oc = 80, .residual = true},
     {.h = 7, .w = 7, .ic = 96, .oc = 200},
     {.n = 5, .h = 4, .w = 4, .ic = 32, .oc = 48, .bias = false},
-    {.h = 49, .w = 10, .ic = 1, .oc = 64, .kh = 10, .kw = 4, .stride_h = 2, .stride_w = 2, .top = 4, .left = 1, .bottom = 5, .right = 1, .lo = 0},
+    {.h = 49,
+     .w = 10,
+     .ic = 1,
+     .oc = 64,
+     .kh = 10,
+     .kw = 4,
+     .stride_h = 2,
+     .stride_w = 2,
+     .top = 4,
+     .left = 1,
+     .bottom = 5,
+     .right = 1,
+     .lo = 0},
 };
 
 const ConvCase kFullyConnected[] = {
     {.n = 1, .h = 1, .w = 1, .ic = 64, .oc = 10, .kh = 1, .kw = 1, .top = 0, .left = 0, .bottom = 0, .right = 0},
-    {.n = 7, .h = 1, .w = 1, .ic = 33, .oc = 20, .kh = 1, .kw = 1, .top = 0, .left = 0, .bottom = 0, .right = 0, .residual = true, .lo = 0},
+    {.n = 7,
+     .h = 1,
+     .w = 1,
+     .ic = 33,
+     .oc = 20,
+     .kh = 1,
+     .kw = 1,
+     .top = 0,
+     .left = 0,
+     .bottom = 0,
+     .right = 0,
+     .residual = true,
+     .lo = 0},
     {.n = 1, .h = 1, .w = 1, .ic = 1023, .oc = 515, .kh = 1, .kw = 1, .top = 0, .left = 0, .bottom = 0, .right = 0},
-    {.n = 65, .h = 1, .w = 1, .ic = 640, .oc = 128, .kh = 1, .kw = 1, .top = 0, .left = 0, .bottom = 0, .right = 0, .bias = false},
+    {.n = 65,
+     .h = 1,
+     .w = 1,
+     .ic = 640,
+     .oc = 128,
+     .kh = 1,
+     .kw = 1,
+     .top = 0,
+     .left = 0,
+     .bottom = 0,
+     .right = 0,
+     .bias = false},
 };
 
 void check_quantized(const ConvCase& c, uint32_t seed, bool fully_connected) {
@@ -98,13 +179,16 @@ TEST_CASE("padding takes the zero point, whatever it is") {
 }
 
 TEST_CASE("a fused clamp is rounded to the output's steps") {
-  for (const float hi : {0.02f, 0.031f, 0.032f, 1.5f, 6.0f}) check_quantized({.h = 6, .w = 6, .ic = 8, .oc = 18, .lo = 0, .hi = hi}, 500, false);
+  for (const float hi : {0.02f, 0.031f, 0.032f, 1.5f, 6.0f})
+    check_quantized({.h = 6, .w = 6, .ic = 8, .oc = 18, .lo = 0, .hi = hi}, 500, false);
   check_quantized({.h = 6, .w = 6, .ic = 8, .oc = 18, .lo = -1.0f, .hi = -0.5f}, 501, false);
 }
 
 TEST_CASE("the result of an image does not depend on the batch it is in") {
-  for (const ConvCase& c : {ConvCase{.h = 12, .w = 12, .ic = 16, .oc = 24}, ConvCase{.h = 7, .w = 3, .ic = 20, .oc = 40, .kh = 1, .kw = 1, .top = 0, .left = 0, .bottom = 0, .right = 0},
-                            ConvCase{.h = 12, .w = 12, .ic = 16, .oc = 16, .groups = 16}}) {
+  for (const ConvCase& c :
+       {ConvCase{.h = 12, .w = 12, .ic = 16, .oc = 24},
+        ConvCase{.h = 7, .w = 3, .ic = 20, .oc = 40, .kh = 1, .kw = 1, .top = 0, .left = 0, .bottom = 0, .right = 0},
+        ConvCase{.h = 12, .w = 12, .ic = 16, .oc = 16, .groups = 16}}) {
     ConvCase batch = c;
     batch.n = 4;
     for (const Run& run : all_runs()) {

@@ -18,8 +18,9 @@ struct DwCase {
 };
 
 std::ostream& operator<<(std::ostream& o, const DwCase& c) {
-  return o << c.rows << "x" << c.cols << "x" << c.n << " k " << c.kh << "x" << c.kw << " stride " << c.stride << " dilation " << c.dilation << " multiplier " << c.multiplier << " residual "
-           << c.residual << " pad " << c.pad << " z " << c.zero_point;
+  return o << c.rows << "x" << c.cols << "x" << c.n << " k " << c.kh << "x" << c.kw << " stride " << c.stride << " dilation "
+           << c.dilation << " multiplier " << c.multiplier << " residual " << c.residual << " pad " << c.pad << " z "
+           << c.zero_point;
 }
 
 // Pads every side: by different amounts, so that a mix-up shows.
@@ -27,8 +28,13 @@ struct Extent {
   int top, left, bottom, right;
   uint32_t ic, rows, cols, col_step, row_step;
   explicit Extent(const DwCase& c)
-      : top(c.pad ? static_cast<int>(c.kh / 2) : 0), left(c.pad ? static_cast<int>((c.kw + 1) / 2) : 0), bottom(c.pad ? 1 : 0), right(c.pad ? static_cast<int>(c.kw / 2) : 0), ic(c.n / c.multiplier) {
-    const int in_rows = static_cast<int>((c.rows - 1) * c.stride + (c.kh - 1) * c.dilation + 1) - top - bottom, in_cols = static_cast<int>((c.cols - 1) * c.stride + (c.kw - 1) * c.dilation + 1) - left - right;
+      : top(c.pad ? static_cast<int>(c.kh / 2) : 0),
+        left(c.pad ? static_cast<int>((c.kw + 1) / 2) : 0),
+        bottom(c.pad ? 1 : 0),
+        right(c.pad ? static_cast<int>(c.kw / 2) : 0),
+        ic(c.n / c.multiplier) {
+    const int in_rows = static_cast<int>((c.rows - 1) * c.stride + (c.kh - 1) * c.dilation + 1) - top - bottom,
+              in_cols = static_cast<int>((c.cols - 1) * c.stride + (c.kw - 1) * c.dilation + 1) - left - right;
     rows = static_cast<uint32_t>(std::max(in_rows, 1));
     cols = static_cast<uint32_t>(std::max(in_cols, 1));
     col_step = ic + 1;
@@ -63,7 +69,8 @@ void set_steps(const DwCase& c, Args* d) {
 // Input element under tap (p, q) of output (i, j, ch), or -1 for padding.
 int64_t input_at(const DwCase& c, uint32_t i, uint32_t j, uint32_t ch, uint32_t p, uint32_t q) {
   const Extent e(c);
-  const int64_t r = static_cast<int64_t>(i * c.stride + p * c.dilation) - e.top, s = static_cast<int64_t>(j * c.stride + q * c.dilation) - e.left;
+  const int64_t r = static_cast<int64_t>(i * c.stride + p * c.dilation) - e.top,
+                s = static_cast<int64_t>(j * c.stride + q * c.dilation) - e.left;
   if (r < 0 || r >= e.rows || s < 0 || s >= e.cols) return -1;
   return r * e.row_step + s * e.col_step + ch / c.multiplier;
 }
@@ -80,8 +87,15 @@ struct DwS8Problem {
   DwConvS8Args args{};
 
   DwS8Problem(const DwCase& dw_case, Storage s, uint32_t seed, bool extreme = false)
-      : c(dw_case), storage(s), a(1 + Extent(c).elems() + 63), pad(Extent(c).row_step + 63, kPad), residual(1 + static_cast<size_t>(c.rows) * c.cols * (c.n + 1) + 63), w_plain(static_cast<size_t>(c.n) * c.kh * c.kw),
-        w(dwconv_s8_packed_bytes(c.n, c.kh, c.kw) + 64), bias(round_up(c.n, 16) + 16), scale(round_up(c.n, 16) + 16) {
+      : c(dw_case),
+        storage(s),
+        a(1 + Extent(c).elems() + 63),
+        pad(Extent(c).row_step + 63, kPad),
+        residual(1 + static_cast<size_t>(c.rows) * c.cols * (c.n + 1) + 63),
+        w_plain(static_cast<size_t>(c.n) * c.kh * c.kw),
+        w(dwconv_s8_packed_bytes(c.n, c.kh, c.kw) + 64),
+        bias(round_up(c.n, 16) + 16),
+        scale(round_up(c.n, 16) + 16) {
     std::mt19937 rng(seed);
     fill_ints(rng, a.data(), a.size(), 0, 255);
     fill_ints(rng, residual.data(), residual.size(), 0, 255);
@@ -113,8 +127,12 @@ struct DwS8Problem {
     args.hi = c.hi + shift;
   }
 
-  size_t y_elems() const { return static_cast<size_t>(c.rows - 1) * args.y_row_step + static_cast<size_t>(c.cols - 1) * args.y_col_step + c.n; }
-  int value(const std::vector<uint8_t>& v, size_t i) const { return storage == Storage::kU8 ? v[i + 1] : static_cast<int8_t>(v[i + 1]); }
+  size_t y_elems() const {
+    return static_cast<size_t>(c.rows - 1) * args.y_row_step + static_cast<size_t>(c.cols - 1) * args.y_col_step + c.n;
+  }
+  int value(const std::vector<uint8_t>& v, size_t i) const {
+    return storage == Storage::kU8 ? v[i + 1] : static_cast<int8_t>(v[i + 1]);
+  }
 
   // ARITHMETIC.md's formula, independent of the library's code.
   int expected(uint32_t i, uint32_t j, uint32_t ch) const {
@@ -145,7 +163,8 @@ std::vector<T> run(Problem& p, Fn fn) {
   std::vector<T> copy(y.data(), y.data() + y.size());
   const std::vector<uint8_t> pattern(p.c.n * sizeof(T), 0xa5);
   for (uint32_t i = 0; i < p.c.rows; ++i) {
-    for (uint32_t j = 0; j < p.c.cols; ++j) std::memcpy(y.data() + i * p.args.y_row_step + j * p.args.y_col_step, pattern.data(), pattern.size());
+    for (uint32_t j = 0; j < p.c.cols; ++j)
+      std::memcpy(y.data() + i * p.args.y_row_step + j * p.args.y_col_step, pattern.data(), pattern.size());
   }
   return y.intact(0, 0, 0) ? copy : std::vector<T>{};
 }
@@ -168,8 +187,13 @@ struct DwF32Problem {
   DwConvF32Args args{};
 
   DwF32Problem(const DwCase& dw_case, uint32_t seed)
-      : c(dw_case), a(Extent(c).elems() + 16), pad(Extent(c).row_step + 16), residual(static_cast<size_t>(c.rows) * c.cols * (c.n + 1) + 16), w_plain(static_cast<size_t>(c.n) * c.kh * c.kw),
-        w(dwconv_f32_packed_elems(c.n, c.kh, c.kw) + 16), bias(round_up(c.n, 16) + 16) {
+      : c(dw_case),
+        a(Extent(c).elems() + 16),
+        pad(Extent(c).row_step + 16),
+        residual(static_cast<size_t>(c.rows) * c.cols * (c.n + 1) + 16),
+        w_plain(static_cast<size_t>(c.n) * c.kh * c.kw),
+        w(dwconv_f32_packed_elems(c.n, c.kh, c.kw) + 16),
+        bias(round_up(c.n, 16) + 16) {
     std::mt19937 rng(seed);
     fill_floats(rng, a.data(), a.size(), -1, 1);
     fill_floats(rng, residual.data(), residual.size(), -1, 1);
@@ -185,16 +209,22 @@ struct DwF32Problem {
     args.lo = seed % 3 == 0 ? -0.5f : -INFINITY;
     args.hi = seed % 3 == 0 ? 0.75f : INFINITY;
   }
-  size_t y_elems() const { return static_cast<size_t>(c.rows - 1) * args.y_row_step + static_cast<size_t>(c.cols - 1) * args.y_col_step + c.n; }
+  size_t y_elems() const {
+    return static_cast<size_t>(c.rows - 1) * args.y_row_step + static_cast<size_t>(c.cols - 1) * args.y_col_step + c.n;
+  }
   double expected(uint32_t i, uint32_t j, uint32_t ch) const {
     double v = args.bias == nullptr ? 0.0 : static_cast<double>(bias.data()[ch]);
     for (uint32_t p = 0; p < c.kh; ++p) {
       for (uint32_t q = 0; q < c.kw; ++q) {
         const int64_t at = input_at(c, i, j, ch, p, q);
-        if (at >= 0) v += static_cast<double>(a[static_cast<size_t>(at)]) * static_cast<double>(w_plain[(static_cast<size_t>(ch) * c.kh + p) * c.kw + q]);
+        if (at >= 0)
+          v += static_cast<double>(a[static_cast<size_t>(at)]) *
+               static_cast<double>(w_plain[(static_cast<size_t>(ch) * c.kh + p) * c.kw + q]);
       }
     }
-    if (c.residual) v += static_cast<double>(residual[static_cast<size_t>(i) * args.residual_row_step + static_cast<size_t>(j) * args.residual_col_step + ch]);
+    if (c.residual)
+      v += static_cast<double>(
+          residual[static_cast<size_t>(i) * args.residual_row_step + static_cast<size_t>(j) * args.residual_col_step + ch]);
     return std::fmin(std::fmax(v, static_cast<double>(args.lo)), static_cast<double>(args.hi));
   }
 };
@@ -209,7 +239,9 @@ void check_float(const DwCase& c, uint32_t seed) {
     double error = 0;
     for (uint32_t i = 0; i < c.rows; ++i) {
       for (uint32_t j = 0; j < c.cols; ++j) {
-        for (uint32_t ch = 0; ch < c.n; ++ch) error = std::fmax(error, std::fabs(static_cast<double>(y[i * p.args.y_row_step + j * p.args.y_col_step + ch]) - p.expected(i, j, ch)));
+        for (uint32_t ch = 0; ch < c.n; ++ch)
+          error = std::fmax(error, std::fabs(static_cast<double>(y[i * p.args.y_row_step + j * p.args.y_col_step + ch]) -
+                                             p.expected(i, j, ch)));
       }
     }
     REQUIRE(error <= 3e-7 * (4 + c.kh * c.kw));
@@ -223,8 +255,16 @@ TEST_CASE("the 8-bit depthwise reference computes the formula of ARITHMETIC.md")
     const auto fn = reinterpret_cast<DwConvS8Fn>(select(Family::kDwConvS8, storage, kIsaScalar)->fn);
     for (uint32_t seed = 0; seed < 30; ++seed) {
       const uint32_t multiplier = 1 + seed % 3;
-      const DwCase c{.rows = 1 + seed % 3, .cols = 1 + seed % 4, .n = multiplier * (1 + seed % 11), .kh = 1 + seed % 5, .kw = 1 + seed % 4, .stride = 1 + seed % 2, .dilation = 1 + seed % 3,
-                     .multiplier = multiplier, .residual = seed % 2 == 1, .lo = seed % 3 == 0 ? 3 : -128};
+      const DwCase c{.rows = 1 + seed % 3,
+                     .cols = 1 + seed % 4,
+                     .n = multiplier * (1 + seed % 11),
+                     .kh = 1 + seed % 5,
+                     .kw = 1 + seed % 4,
+                     .stride = 1 + seed % 2,
+                     .dilation = 1 + seed % 3,
+                     .multiplier = multiplier,
+                     .residual = seed % 2 == 1,
+                     .lo = seed % 3 == 0 ? 3 : -128};
       DwS8Problem p(c, storage, seed, seed % 5 == 4);
       const auto y = run<DwS8Problem, uint8_t>(p, fn);
       REQUIRE(!y.empty());
@@ -245,7 +285,8 @@ TEST_CASE("every 8-bit depthwise kernel equals the reference at tile edges") {
   for (const uint32_t n : {1, 3, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 48, 49, 63, 64, 65, 100, 144}) {
     for (const uint32_t rows : {1, 2, 3, 4, 5, 7}) {
       for (const uint32_t cols : {1, 2, 3, 5, 8}) {
-        check_same({.rows = rows, .cols = cols, .n = n, .stride = 1 + seed % 3, .residual = seed % 2 == 0, .pad = seed % 5 != 0}, seed);
+        check_same({.rows = rows, .cols = cols, .n = n, .stride = 1 + seed % 3, .residual = seed % 2 == 0, .pad = seed % 5 != 0},
+                   seed);
         ++seed;
       }
     }
@@ -258,7 +299,15 @@ TEST_CASE("every 8-bit depthwise kernel equals the reference for every kernel si
     for (const uint32_t kw : {1, 2, 3, 4, 5, 7}) {
       for (const uint32_t stride : {1, 2}) {
         for (const uint32_t dilation : {1, 2}) {
-          check_same({.rows = 3, .cols = 4, .n = 20 + seed % 60, .kh = kh, .kw = kw, .stride = stride, .dilation = dilation, .residual = seed % 3 == 0}, seed);
+          check_same({.rows = 3,
+                      .cols = 4,
+                      .n = 20 + seed % 60,
+                      .kh = kh,
+                      .kw = kw,
+                      .stride = stride,
+                      .dilation = dilation,
+                      .residual = seed % 3 == 0},
+                     seed);
           ++seed;
         }
       }
@@ -272,14 +321,16 @@ TEST_CASE("8-bit depthwise kernels are exact for -128 x -128 and -128 x 127, and
   for (const uint32_t n : {10, 16, 64}) {
     check_same({.rows = 3, .cols = 4, .n = n, .kh = 3, .kw = 3}, n, true);
     check_same({.rows = 3, .cols = 4, .n = n, .kh = 7, .kw = 7, .residual = true}, n, true);
-    for (const float scale : {1e3f, 1e6f, 1e12f, 1e-12f}) check_same({.rows = 3, .cols = 4, .n = n, .lo = -100, .hi = 101, .scale = scale}, n);
+    for (const float scale : {1e3f, 1e6f, 1e12f, 1e-12f})
+      check_same({.rows = 3, .cols = 4, .n = n, .lo = -100, .hi = 101, .scale = scale}, n);
   }
 }
 
 TEST_CASE("8-bit depthwise kernels agree for every zero point and clamp") {
   for (int z = -128; z <= 127; ++z) {
     check_same({.rows = 2, .cols = 3, .n = 19, .residual = z % 2 == 0, .zero_point = z}, static_cast<uint32_t>(z + 200));
-    check_same({.rows = 2, .cols = 3, .n = 19, .zero_point = z, .lo = z, .hi = z + (127 - z) / 2}, static_cast<uint32_t>(z + 200));
+    check_same({.rows = 2, .cols = 3, .n = 19, .zero_point = z, .lo = z, .hi = z + (127 - z) / 2},
+               static_cast<uint32_t>(z + 200));
   }
 }
 
@@ -287,7 +338,15 @@ TEST_CASE("every float depthwise kernel is within tolerance of double precision"
   uint32_t seed = 1;
   for (const uint32_t n : {1, 3, 8, 15, 16, 17, 32, 33, 70}) {
     for (const uint32_t cols : {1, 2, 3, 4, 5, 7, 8, 9, 11, 16, 17}) {
-      check_float({.rows = 1 + seed % 3, .cols = cols, .n = n, .kh = 1 + seed % 5, .kw = 1 + seed % 4, .stride = 1 + seed % 2, .dilation = 1 + seed % 2, .residual = seed % 2 == 0}, seed);
+      check_float({.rows = 1 + seed % 3,
+                   .cols = cols,
+                   .n = n,
+                   .kh = 1 + seed % 5,
+                   .kw = 1 + seed % 4,
+                   .stride = 1 + seed % 2,
+                   .dilation = 1 + seed % 2,
+                   .residual = seed % 2 == 0},
+                  seed);
       ++seed;
     }
   }

@@ -14,7 +14,7 @@ struct GemmCase {
   bool residual = false;
   int32_t zero_point = 3, lo = -128, hi = 127;  // in s8 terms
   float scale = 0;                              // 0: chosen so that results spread over the range
-  uint32_t a_stride = 0;                        // less than seg_k: rows overlap, as neighbouring pixels of a convolution do; 0: they do not
+  uint32_t a_stride = 0;  // less than seg_k: rows overlap, as neighbouring pixels of a convolution do; 0: they do not
 };
 
 // Elements from one segment to the next, from one row to the next, and of all of `a`.
@@ -42,7 +42,11 @@ struct GemmS8Problem {
   GemmS8Args args{};
 
   GemmS8Problem(const GemmCase& gemm_case, Storage s, uint32_t seed, bool extreme = false)
-      : c(gemm_case), storage(s), w(gemm_s8_packed_bytes(c.n, c.segs, c.seg_k) + 64), bias_packed(round_up(c.n, 16) + 16), scale(round_up(c.n, 16) + 16) {
+      : c(gemm_case),
+        storage(s),
+        w(gemm_s8_packed_bytes(c.n, c.segs, c.seg_k) + 64),
+        bias_packed(round_up(c.n, 16) + 16),
+        scale(round_up(c.n, 16) + 16) {
     std::mt19937 rng(seed);
     const Spacing spacing(c, seed);
     a.resize(1 + spacing.elems + 63);
@@ -68,9 +72,25 @@ struct GemmS8Problem {
       scale.data()[i] = spread * (0.5f + static_cast<float>(rng() % 1000) / 1000.0f);
     }
     const int32_t shift = storage_shift(storage);
-    args = {.a = a.data() + 1, .a_stride = spacing.row, .seg_offset = offsets.data(), .segs = c.segs, .seg_k = c.seg_k, .w = w.data(), .bias = bias_packed.data(), .scale = scale.data(),
-            .y = nullptr, .y_stride = c.n + 3, .residual = c.residual ? residual.data() + 1 : nullptr, .residual_stride = c.n + 2, .residual_scale = 0.37f,
-            .residual_zero = -7 + shift, .zero_point = c.zero_point + shift, .lo = c.lo + shift, .hi = c.hi + shift, .m = c.m, .n = c.n};
+    args = {.a = a.data() + 1,
+            .a_stride = spacing.row,
+            .seg_offset = offsets.data(),
+            .segs = c.segs,
+            .seg_k = c.seg_k,
+            .w = w.data(),
+            .bias = bias_packed.data(),
+            .scale = scale.data(),
+            .y = nullptr,
+            .y_stride = c.n + 3,
+            .residual = c.residual ? residual.data() + 1 : nullptr,
+            .residual_stride = c.n + 2,
+            .residual_scale = 0.37f,
+            .residual_zero = -7 + shift,
+            .zero_point = c.zero_point + shift,
+            .lo = c.lo + shift,
+            .hi = c.hi + shift,
+            .m = c.m,
+            .n = c.n};
   }
 
   size_t y_elems() const { return static_cast<size_t>(c.m - 1) * args.y_stride + c.n; }
@@ -81,12 +101,15 @@ struct GemmS8Problem {
     int64_t acc = bias[ch];
     for (uint32_t s = 0; s < c.segs; ++s) {
       for (uint32_t k = 0; k < c.seg_k; ++k) {
-        acc += value(a, 1 + static_cast<size_t>(r) * args.a_stride + static_cast<size_t>(offsets[s]) + k) * w_plain[(static_cast<size_t>(ch) * c.segs + s) * c.seg_k + k];
+        acc += value(a, 1 + static_cast<size_t>(r) * args.a_stride + static_cast<size_t>(offsets[s]) + k) *
+               w_plain[(static_cast<size_t>(ch) * c.segs + s) * c.seg_k + k];
       }
     }
     volatile float v = static_cast<float>(acc) * scale.data()[ch];
     if (c.residual) {
-      volatile float res = static_cast<float>(value(residual, 1 + static_cast<size_t>(r) * args.residual_stride + ch) - args.residual_zero) * args.residual_scale;
+      volatile float res =
+          static_cast<float>(value(residual, 1 + static_cast<size_t>(r) * args.residual_stride + ch) - args.residual_zero) *
+          args.residual_scale;
       v = v + res;
     }
     const double rounded = std::nearbyint(static_cast<double>(v)) + args.zero_point;
@@ -110,7 +133,8 @@ void check_same(const GemmCase& c, uint32_t seed, bool extreme = false) {
     bool intact = false, reference_intact = false;
     const auto got = run(p, fn, &intact);
     const auto want = run(p, reference, &reference_intact);
-    INFO(k.name << " m " << c.m << " n " << c.n << " segs " << c.segs << " seg_k " << c.seg_k << " residual " << c.residual << " z " << c.zero_point << " seed " << seed);
+    INFO(k.name << " m " << c.m << " n " << c.n << " segs " << c.segs << " seg_k " << c.seg_k << " residual " << c.residual
+                << " z " << c.zero_point << " seed " << seed);
     REQUIRE(intact);
     REQUIRE(reference_intact);
     REQUIRE(got == want);
@@ -123,7 +147,12 @@ TEST_CASE("the 8-bit GEMM reference computes the formula of ARITHMETIC.md") {
   for (const Storage storage : {Storage::kS8, Storage::kU8}) {
     const auto fn = reinterpret_cast<GemmS8Fn>(select(Family::kGemmS8, storage, kIsaScalar)->fn);
     for (uint32_t seed = 0; seed < 40; ++seed) {
-      const GemmCase c{.m = 1 + seed % 4, .n = 1 + seed * 5 % 37, .segs = 1 + seed % 3, .seg_k = 1 + seed % 13, .residual = seed % 2 == 1, .lo = seed % 3 == 0 ? 3 : -128};
+      const GemmCase c{.m = 1 + seed % 4,
+                       .n = 1 + seed * 5 % 37,
+                       .segs = 1 + seed % 3,
+                       .seg_k = 1 + seed % 13,
+                       .residual = seed % 2 == 1,
+                       .lo = seed % 3 == 0 ? 3 : -128};
       GemmS8Problem p(c, storage, seed, seed % 5 == 4);
       bool intact = false;
       const auto y = run(p, fn, &intact);
@@ -150,15 +179,19 @@ TEST_CASE("every 8-bit GEMM kernel equals the reference at tile edges") {
 
 TEST_CASE("every 8-bit GEMM kernel equals the reference for every length of a segment") {
   for (uint32_t seg_k = 1; seg_k <= 40; ++seg_k) check_same({.m = 7, .n = 20, .segs = 1 + seg_k % 4, .seg_k = seg_k}, seg_k);
-  for (const uint32_t seg_k : {509u, 512u, 513u, 1100u, 2304u}) check_same({.m = 8, .n = 70, .segs = 1, .seg_k = seg_k, .residual = true}, seg_k);
+  for (const uint32_t seg_k : {509u, 512u, 513u, 1100u, 2304u})
+    check_same({.m = 8, .n = 70, .segs = 1, .seg_k = seg_k, .residual = true}, seg_k);
   check_same({.m = 13, .n = 33, .segs = 7, .seg_k = 301}, 7);
 }
 
 TEST_CASE("every GEMM kernel takes rows that overlap") {
   uint32_t seed = 1;
-  for (const auto& [stride, seg_k] : {std::pair{1u, 3u}, {2u, 5u}, {16u, 48u}, {3u, 9u}, {32u, 96u}, {63u, 64u}, {256u, 768u}, {200u, 600u}}) {
+  for (const auto& [stride, seg_k] :
+       {std::pair{1u, 3u}, {2u, 5u}, {16u, 48u}, {3u, 9u}, {32u, 96u}, {63u, 64u}, {256u, 768u}, {200u, 600u}}) {
     for (const uint32_t m : {1, 2, 5, 6, 7, 13, 28}) {
-      check_same({.m = m, .n = 16 + seed % 20, .segs = 1 + seed % 5, .seg_k = seg_k, .residual = seed % 2 == 0, .a_stride = stride}, seed);
+      check_same(
+          {.m = m, .n = 16 + seed % 20, .segs = 1 + seed % 5, .seg_k = seg_k, .residual = seed % 2 == 0, .a_stride = stride},
+          seed);
       check_float({.m = m, .n = 16 + seed % 20, .segs = 1 + seed % 5, .seg_k = seg_k, .a_stride = stride}, seed);
       ++seed;
     }
@@ -167,20 +200,23 @@ TEST_CASE("every GEMM kernel takes rows that overlap") {
 
 TEST_CASE("8-bit GEMM kernels are exact for -128 x -128 and -128 x 127") {
   for (const uint32_t n : {10, 16, 64}) {
-    for (const uint32_t seg_k : {3u, 64u, 999u}) check_same({.m = 9, .n = n, .segs = 2, .seg_k = seg_k, .residual = n == 16}, n + seg_k, true);
+    for (const uint32_t seg_k : {3u, 64u, 999u})
+      check_same({.m = 9, .n = n, .segs = 2, .seg_k = seg_k, .residual = n == 16}, n + seg_k, true);
   }
 }
 
 TEST_CASE("8-bit GEMM kernels agree for every zero point and clamp") {
   for (int z = -128; z <= 127; ++z) {
     check_same({.m = 5, .n = 17, .segs = 1, .seg_k = 5, .residual = z % 2 == 0, .zero_point = z}, static_cast<uint32_t>(z + 200));
-    check_same({.m = 5, .n = 17, .segs = 1, .seg_k = 5, .zero_point = z, .lo = z, .hi = z + (127 - z) / 2}, static_cast<uint32_t>(z + 200));
+    check_same({.m = 5, .n = 17, .segs = 1, .seg_k = 5, .zero_point = z, .lo = z, .hi = z + (127 - z) / 2},
+               static_cast<uint32_t>(z + 200));
   }
 }
 
 TEST_CASE("8-bit GEMM kernels clamp before they convert, so that huge products do not wrap") {
   for (const float scale : {1e3f, 1e6f, 1e12f, 1e-12f}) {
-    for (const uint32_t n : {16, 33, 64}) check_same({.m = 7, .n = n, .segs = 1, .seg_k = 9, .residual = n == 33, .lo = -100, .hi = 101, .scale = scale}, n);
+    for (const uint32_t n : {16, 33, 64})
+      check_same({.m = 7, .n = n, .segs = 1, .seg_k = 9, .residual = n == 33, .lo = -100, .hi = 101, .scale = scale}, n);
   }
 }
 
@@ -204,7 +240,8 @@ struct GemmF32Problem {
   Guarded<float> w, bias;
   GemmF32Args args{};
 
-  GemmF32Problem(const GemmCase& gemm_case, uint32_t seed) : c(gemm_case), w(gemm_f32_packed_elems(c.n, c.segs, c.seg_k) + 16), bias(round_up(c.n, 16) + 16) {
+  GemmF32Problem(const GemmCase& gemm_case, uint32_t seed)
+      : c(gemm_case), w(gemm_f32_packed_elems(c.n, c.segs, c.seg_k) + 16), bias(round_up(c.n, 16) + 16) {
     std::mt19937 rng(seed);
     const Spacing spacing(c, seed);
     a.resize(spacing.elems + 16);
@@ -217,14 +254,28 @@ struct GemmF32Problem {
     for (uint32_t i = 0; i < c.segs; ++i) offsets.push_back(static_cast<int32_t>(i * spacing.segment));
     gemm_f32_pack(w_plain.data(), c.n, c.segs, c.seg_k, w.data());
     const float bound = c.lo == -128 ? INFINITY : 0.5f;
-    args = {.a = a.data(), .a_stride = spacing.row, .seg_offset = offsets.data(), .segs = c.segs, .seg_k = c.seg_k, .w = w.data(), .bias = seed % 4 == 0 ? nullptr : bias.data(),
-            .y = nullptr, .y_stride = c.n + 3, .residual = c.residual ? residual.data() : nullptr, .residual_stride = c.n + 2, .lo = -bound, .hi = bound, .m = c.m, .n = c.n};
+    args = {.a = a.data(),
+            .a_stride = spacing.row,
+            .seg_offset = offsets.data(),
+            .segs = c.segs,
+            .seg_k = c.seg_k,
+            .w = w.data(),
+            .bias = seed % 4 == 0 ? nullptr : bias.data(),
+            .y = nullptr,
+            .y_stride = c.n + 3,
+            .residual = c.residual ? residual.data() : nullptr,
+            .residual_stride = c.n + 2,
+            .lo = -bound,
+            .hi = bound,
+            .m = c.m,
+            .n = c.n};
   }
 
   Eigen::MatrixXd expected() const {
     Eigen::MatrixXd x(c.m, c.segs * c.seg_k), weights(c.segs * c.seg_k, c.n), y(c.m, c.n);
     for (uint32_t r = 0; r < c.m; ++r) {
-      for (uint32_t k = 0; k < c.segs * c.seg_k; ++k) x(r, k) = a[static_cast<size_t>(r) * args.a_stride + static_cast<size_t>(offsets[k / c.seg_k]) + k % c.seg_k];
+      for (uint32_t k = 0; k < c.segs * c.seg_k; ++k)
+        x(r, k) = a[static_cast<size_t>(r) * args.a_stride + static_cast<size_t>(offsets[k / c.seg_k]) + k % c.seg_k];
     }
     for (uint32_t ch = 0; ch < c.n; ++ch) {
       for (uint32_t k = 0; k < c.segs * c.seg_k; ++k) weights(k, ch) = w_plain[static_cast<size_t>(ch) * c.segs * c.seg_k + k];
@@ -252,7 +303,8 @@ void check_float(const GemmCase& c, uint32_t seed) {
     const Eigen::MatrixXd want = p.expected();
     double error = 0;
     for (uint32_t r = 0; r < c.m; ++r) {
-      for (uint32_t ch = 0; ch < c.n; ++ch) error = std::fmax(error, std::fabs(want(r, ch) - static_cast<double>(y.data()[r * p.args.y_stride + ch])));
+      for (uint32_t ch = 0; ch < c.n; ++ch)
+        error = std::fmax(error, std::fabs(want(r, ch) - static_cast<double>(y.data()[r * p.args.y_stride + ch])));
     }
     REQUIRE(error <= 2e-7 * (8 + c.segs * c.seg_k));
   });
@@ -265,7 +317,13 @@ TEST_CASE("every float GEMM kernel is within tolerance of Eigen in double") {
   for (const uint32_t n : {1, 3, 10, 16, 17, 20, 33, 48, 50, 64, 65, 129}) {
     for (const uint32_t m : {1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 13, 16, 17, 19, 25, 31}) {
       const uint32_t seg_k[] = {1, 3, 4, 9, 16, 27};
-      check_float({.m = m, .n = n, .segs = 1 + seed % 3, .seg_k = seg_k[seed % 6], .residual = seed % 2 == 0, .lo = seed % 3 == 0 ? -1 : -128}, seed);
+      check_float({.m = m,
+                   .n = n,
+                   .segs = 1 + seed % 3,
+                   .seg_k = seg_k[seed % 6],
+                   .residual = seed % 2 == 0,
+                   .lo = seed % 3 == 0 ? -1 : -128},
+                  seed);
       ++seed;
     }
   }

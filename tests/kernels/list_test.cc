@@ -32,7 +32,8 @@ TEST_CASE("kernel names are unique and say which ISA they need") {
   for (const Kernel& k : all_kernels()) {
     CHECK_MESSAGE(names.insert(k.name).second, std::string(k.name));
     if (k.needs == kIsaScalar) CHECK_MESSAGE((k.fn != nullptr), std::string(k.name));
-    if (k.needs != kIsaScalar) CHECK_MESSAGE((std::strstr(k.name, "_x86_") != nullptr || std::strstr(k.name, "_arm_") != nullptr), std::string(k.name));
+    if (k.needs != kIsaScalar)
+      CHECK_MESSAGE((std::strstr(k.name, "_x86_") != nullptr || std::strstr(k.name, "_arm_") != nullptr), std::string(k.name));
   }
 }
 
@@ -43,7 +44,8 @@ TEST_CASE("every family that has kernels ends with a reference for each storage 
     CHECK(reference->needs == kIsaScalar);
     CHECK((reference->fn != nullptr));
     // Nothing of the same family and storage stands after it: selection could never reach it.
-    for (const Kernel* next = reference + 1; next != all_kernels().end(); ++next) CHECK((next->family != k.family || next->storage != k.storage));
+    for (const Kernel* next = reference + 1; next != all_kernels().end(); ++next)
+      CHECK((next->family != k.family || next->storage != k.storage));
   }
 }
 

@@ -15,7 +15,9 @@ inline IsaSet runnable_isa() {
   IsaSet have = kIsaScalar;
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) have |= kIsaAvx2;
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) have |= kIsaAvx512;
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512dq"))
+    have |= kIsaAvx512;
   if (__builtin_cpu_supports("avx512vnni")) have |= kIsaAvx512Vnni;
 #elif defined(__aarch64__)
   have |= kIsaNeon;
@@ -23,8 +25,8 @@ inline IsaSet runnable_isa() {
   return have & built_isa();
 }
 
-// Calls fn(kernel, reference) for every kernel of `family` that can run here. A reference is compared with itself where nothing else is known of it:
-// the tests of its family check it against an independent one.
+// Calls fn(kernel, reference) for every kernel of `family` that can run here. A reference is compared with itself where nothing
+// else is known of it: the tests of its family check it against an independent one.
 template <class Fn, class F>
 void for_each_kernel(Family family, const F& fn) {
   for (const Kernel& k : all_kernels()) {
@@ -34,8 +36,8 @@ void for_each_kernel(Family family, const F& fn) {
   }
 }
 
-// `n` elements that start `offset` bytes past a 64-byte boundary; `tail` more bytes may be read after them, and 64 guard bytes stand on both sides of what
-// may be written.
+// `n` elements that start `offset` bytes past a 64-byte boundary; `tail` more bytes may be read after them, and 64 guard bytes
+// stand on both sides of what may be written.
 template <class T>
 class Guarded {
  public:
