@@ -1,4 +1,5 @@
 // Elementwise operators. Those that Lathe has no kernel for are written with others.
+#include <algorithm>
 #include <cmath>
 
 #include "graph/import/onnx/importer.h"
@@ -80,8 +81,9 @@ Result<void> import_clip(NodeImport& n) {
   if (n.has_input(2)) {
     LATHE_TRY(attrs.hi, n.known_real(2, "the upper bound"));
   }
-  if (!(attrs.lo <= attrs.hi))
-    return fail(Code::kUnsupported, "the bounds " + std::to_string(attrs.lo) + " and " + std::to_string(attrs.hi) + " are not in order");
+  if (std::isnan(attrs.lo) || std::isnan(attrs.hi)) return fail(Code::kInvalidArgument, "a bound is NaN");
+  // The upper bound is applied last, so it wins over a larger lower one.
+  attrs.lo = std::min(attrs.lo, attrs.hi);
   LATHE_TRY(const ValueId x, n.value(0));
   return n.finish(Op::kClamp, attrs, {x});
 }

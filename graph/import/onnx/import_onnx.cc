@@ -69,6 +69,7 @@ class Import {
   Result<void> run_import(const OpImport& op, NodeImport& n);
   void check_outputs_bound(const NodeProto& node, const std::string& where);
   Result<ValueId> named_output(ValueId v, const std::string& name);
+  Result<void> check_declared(const ValueInfo& info, ValueId v);
   void unsupported(const std::string& where, const std::string& what) { unsupported_.push_back(where + ": " + what); }
   void count_weights();
   void note_folded_batch_norm();
@@ -93,7 +94,10 @@ Result<void> Import::read_header() {
     used_.insert(node.inputs.begin(), node.inputs.end());
     for (std::string_view name : node.outputs) builder_.reserved.emplace(name);
   }
-  for (const ValueInfo& v : proto_.outputs) used_.insert(v.name);
+  for (const ValueInfo& v : proto_.outputs) {
+    used_.insert(v.name);
+    builder_.outputs.emplace(v.name);
+  }
   for (const ValueInfo& v : proto_.inputs) builder_.reserved.emplace(v.name);
   for (const TensorProto& t : proto_.initializers) builder_.reserved.emplace(t.name);
   if (proto_.sparse_initializers != 0) unsupported("graph", std::to_string(proto_.sparse_initializers) + " sparse initializers are not supported");
@@ -131,6 +135,7 @@ Result<void> Import::read_initializers() {
 Result<Dim> Import::input_dim(const ValueInfo& info, size_t axis, int64_t wanted) {
   const DimProto dim = info.has_shape ? info.dims[axis] : DimProto{};
   const std::string where = "input '" + std::string(info.name) + "': dim " + std::to_string(axis);
+  if (dim.value == 0) return fail(Code::kUnsupported, where + " is 0: tensors cannot be empty");
   if (dim.value && (*dim.value < 1 || *dim.value > INT32_MAX)) return fail(Code::kInvalidArgument, where + " is " + std::to_string(*dim.value));
   if (wanted == -1) {
     if (dim.value) return builder_.graph.dims().constant(*dim.value);
@@ -230,6 +235,7 @@ Result<void> Import::read_fixed_values() {
     auto fixed = fixed_value(name, values, info);
     if (!fixed) return tl::unexpected(with_context(std::move(fixed.error()), "constant '" + name + "'"));
     builder_.names[name] = std::move(*fixed);
+    builder_.fixed.insert(name);
   }
   return {};
 }
@@ -262,7 +268,7 @@ Result<void> Import::run_import(const OpImport& op, NodeImport& n) {
 Result<void> Import::import_node(const NodeProto& node) {
   const std::string type = (is_default_domain(node.domain) ? "" : std::string(node.domain) + ".") + std::string(node.op_type);
   ++report_.file_ops[type];
-  const bool all_fixed = std::all_of(node.outputs.begin(), node.outputs.end(), [&](std::string_view o) { return given_.contains(o); });
+  const bool all_fixed = std::all_of(node.outputs.begin(), node.outputs.end(), [&](std::string_view o) { return builder_.fixed.contains(o); });
   if (all_fixed && !node.outputs.empty()) return {};
   const std::string where = node_label(node) + " (" + type + ", opset " + std::to_string(builder_.opset) + ")";
   if (is_quantizing(node.op_type)) return {};
@@ -285,8 +291,7 @@ Result<void> Import::import_node(const NodeProto& node) {
 }
 
 Result<void> Import::import_nodes() {
-  for (const auto& [name, values] : options_.constants) given_.insert(name);
-  LATHE_TRY(const auto order, node_order(proto_, given_));
+  LATHE_TRY(const auto order, node_order(proto_, given_, {builder_.fixed.begin(), builder_.fixed.end()}));
   for (size_t i : order) {
     LATHE_CHECK_OK(import_node(proto_.nodes[i]));
   }
@@ -304,6 +309,25 @@ Result<ValueId> Import::named_output(ValueId v, const std::string& name) {
   return graph.node(node).outputs[0];
 }
 
+// What the file declares about an output against what was inferred. A type that differs is an error; dims are a note, since exporters often leave
+// those of another batch behind.
+Result<void> Import::check_declared(const ValueInfo& info, ValueId v) {
+  const TensorType& type = builder_.graph.value(v).type;
+  const std::string name = "output '" + std::string(info.name) + "'";
+  if (!info.is_tensor || info.elem_type == 0) return {};
+  const auto dtype = dtype_of(info.elem_type);
+  if (!dtype || *dtype != type.dtype)
+    return fail(Code::kInvalidArgument, name + " is " + elem_type_name(info.elem_type) + " in the file and computed as " + dtype_name(type.dtype));
+  if (!info.has_shape) return {};
+  bool same = info.dims.size() == type.dims.size();
+  for (size_t i = 0; same && i < type.dims.size(); ++i) {
+    const auto computed = builder_.graph.dims().value(type.dims[i]);
+    same = !computed || !info.dims[i].value || *computed == *info.dims[i].value;
+  }
+  if (!same) report_.notes.push_back(name + " has other dims in the file than those computed, " + print_type(builder_.graph.dims(), type));
+  return {};
+}
+
 Result<void> Import::read_outputs() {
   if (proto_.outputs.empty()) return fail(Code::kInvalidArgument, "the graph has no output");
   std::set<std::string_view> seen;
@@ -314,6 +338,7 @@ Result<void> Import::read_outputs() {
     if (it == builder_.names.end() && !builder_.reserved.contains(name)) return fail(Code::kInvalidArgument, "output '" + name + "' is made by no node");
     if (it == builder_.names.end() || it->second.blocked()) continue;  // behind an unsupported node
     LATHE_TRY(ValueId v, builder_.materialize(it->second));
+    LATHE_CHECK_OK(check_declared(info, v));
     LATHE_TRY(v, named_output(v, name));
     builder_.graph.add_output(v);
   }

@@ -20,12 +20,12 @@ namespace lathe {
 
 struct ImportOptions {
   // --const name=values: fixes a graph input, or a value between nodes, to these numbers.
-  std::map<std::string, std::vector<double>> constants;
+  std::map<std::string, std::vector<double>> constants = {};
   // --shape name=dims: dims of a graph input; -1 keeps what the file says for that axis.
-  std::map<std::string, std::vector<int64_t>> shapes;
+  std::map<std::string, std::vector<int64_t>> shapes = {};
   // The import passes on the result; without them the graph is as the file's nodes gave it.
   bool run_passes = true;
-  PassOptions passes;
+  PassOptions passes = {};
 };
 
 // What import saw and did, for people.

@@ -60,7 +60,8 @@ Result<ValueId> Builder::constant(const ConstTensor& t) {
   if (t.elems() == 0) return fail(Code::kUnsupported, "tensor '" + t.name + "' is empty (dims " + dims_text(t.dims) + ")");
   LATHE_CHECK_OK(check_finite(t));
   // The file's own name, if no other value has it: then it is free for this one, though reserved for the file.
-  const std::string name = graph.find_value(t.name) == kNoId ? t.name : value_name(t.name);
+  const bool is_free = graph.find_value(t.name) == kNoId && !outputs.contains(t.name);
+  const std::string name = is_free ? t.name : value_name(t.name);
   const ValueId v = graph.add_constant(name, tensor_type(t), t.bytes);
   constants_.emplace(key, v);
   return v;
@@ -180,7 +181,12 @@ Result<float> NodeImport::known_real(size_t i, const char* what) {
 }
 
 Result<std::optional<std::vector<int64_t>>> NodeImport::integers_or_input(std::string_view attribute, int64_t since, size_t i) {
-  if (opset() < since) return integers(attribute);
+  const std::string quoted_name = "'" + std::string(attribute) + "'";
+  if (opset() < since) {
+    if (has_input(i)) return fail(Code::kInvalidArgument, quoted_name + " is an attribute before opset " + std::to_string(since) + ", not an input");
+    return integers(attribute);
+  }
+  if (has(attribute)) return fail(Code::kInvalidArgument, quoted_name + " is an input from opset " + std::to_string(since) + " on, not an attribute");
   if (!has_input(i)) return std::nullopt;
   LATHE_TRY(auto list, known_integers(i, std::string(attribute).c_str()));
   return list;
@@ -203,23 +209,32 @@ Result<std::vector<int32_t>> NodeImport::normalized_axes(const std::vector<int64
   return out;
 }
 
+Result<ValueId> NodeImport::add(const std::string& tag, Op op, Attrs attrs, std::vector<ValueId> inputs, const std::string& result) {
+  Graph& graph = builder_.graph;
+  // Small integers are read as quantized values only, which have parameters; the op table calls others ill-typed.
+  const bool small_integers = std::any_of(inputs.begin(), inputs.end(), [&](ValueId v) {
+    return v != kNoId && dtype_bytes(type(v).dtype) < 4 && type(v).dtype != DType::kBool;
+  });
+  auto node = graph.add_node(op, std::move(attrs), std::move(inputs), builder_.node_name(stem(tag)), {result});
+  if (node) return graph.node(*node).outputs[0];
+  if (small_integers) node.error().code = Code::kUnsupported;
+  return tl::unexpected(std::move(node.error()));
+}
+
 Result<ValueId> NodeImport::emit(const std::string& tag, Op op, Attrs attrs, std::vector<ValueId> inputs) {
-  const std::string stem = tag.empty() ? name_ : name_ + ":" + tag;
-  LATHE_TRY(const NodeId node, builder_.graph.add_node(op, std::move(attrs), std::move(inputs), builder_.node_name(stem), {builder_.value_name(stem)}));
-  return builder_.graph.node(node).outputs[0];
+  return add(tag, op, std::move(attrs), std::move(inputs), builder_.value_name(stem(tag)));
 }
 
 Result<void> NodeImport::finish(Op op, Attrs attrs, std::vector<ValueId> inputs, size_t output, const std::string& tag) {
-  const std::string stem = tag.empty() ? name_ : name_ + ":" + tag;
   std::string result(proto_.outputs[output]);
   if (builder_.graph.find_value(result) != kNoId) result = builder_.value_name(result);
-  LATHE_TRY(const NodeId node, builder_.graph.add_node(op, std::move(attrs), std::move(inputs), builder_.node_name(stem), {result}));
-  bind(Binding{builder_.graph.node(node).outputs[0], nullptr}, output);
+  LATHE_TRY(const ValueId v, add(tag, op, std::move(attrs), std::move(inputs), result));
+  bind(Binding{v, nullptr}, output);
   return {};
 }
 
 void NodeImport::bind(Binding binding, size_t output) {
-  if (has_output(output)) builder_.names[std::string(proto_.outputs[output])] = std::move(binding);
+  if (has_output(output) && !builder_.fixed.contains(proto_.outputs[output])) builder_.names[std::string(proto_.outputs[output])] = std::move(binding);
 }
 
 Result<void> NodeImport::bind_constant(ConstTensor t) {

@@ -48,6 +48,10 @@ class Builder {
   std::map<std::string, Binding, std::less<>> names;
   // Names of the file's values, which values of our own making must not take.
   std::set<std::string, std::less<>> reserved;
+  // Names of the graph's outputs: temporaries, so no constant may take one.
+  std::set<std::string, std::less<>> outputs;
+  // Names whose value the caller gave; what their node makes is dropped.
+  std::set<std::string, std::less<>> fixed;
 
   // `stem`, or `stem:2`, ...: new among values (nodes).
   std::string value_name(const std::string& stem);
@@ -132,6 +136,9 @@ class NodeImport {
   Result<ValueId> integers_constant(const std::string& tag, const std::vector<int64_t>& values);
 
  private:
+  std::string stem(const std::string& tag) const { return tag.empty() ? name_ : name_ + ":" + tag; }
+  // Result 0 of a new node.
+  Result<ValueId> add(const std::string& tag, Op op, Attrs attrs, std::vector<ValueId> inputs, const std::string& result);
   const Attribute* find(std::string_view attribute) const;
   Result<const Attribute*> typed(std::string_view attribute, AttributeType type);
 

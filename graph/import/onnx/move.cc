@@ -30,7 +30,8 @@ Result<std::vector<int64_t>> split_sizes(NodeImport& n, const std::optional<std:
     LATHE_CHECK_OK(expect_length(*given, "split", static_cast<size_t>(count)));
     int64_t sum = 0;
     for (int64_t s : *given) {
-      if (s < 1 || s > INT32_MAX) return fail(Code::kInvalidArgument, "split has the entry " + std::to_string(s));
+      if (s == 0) return fail(Code::kUnsupported, "a part of 0 elements is not supported: tensors cannot be empty");
+      if (s < 0 || s > INT32_MAX) return fail(Code::kInvalidArgument, "split has the entry " + std::to_string(s));
       sum += s;
     }
     if (size && sum != *size) return fail(Code::kInvalidArgument, "the sizes add up to " + std::to_string(sum) + ", the axis has " + std::to_string(*size));

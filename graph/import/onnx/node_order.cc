@@ -32,13 +32,13 @@ std::string node_label(const NodeProto& node) {
   return "a node without name";
 }
 
-Result<std::vector<size_t>> node_order(const GraphProto& graph, const std::set<std::string_view>& given) {
+Result<std::vector<size_t>> node_order(const GraphProto& graph, const std::set<std::string_view>& given, const std::set<std::string_view>& fixed) {
   LATHE_TRY(const Makers makers, find_makers(graph, given));
   std::vector<std::vector<size_t>> readers(graph.nodes.size());
   std::vector<size_t> waits_for(graph.nodes.size(), 0);
   for (size_t i = 0; i < graph.nodes.size(); ++i)
     for (std::string_view name : graph.nodes[i].inputs) {
-      if (name.empty() || given.contains(name)) continue;
+      if (name.empty() || given.contains(name) || fixed.contains(name)) continue;
       const auto maker = makers.find(name);
       if (maker == makers.end()) return fail(Code::kInvalidArgument, node_label(graph.nodes[i]) + " reads '" + std::string(name) + "', which nothing makes");
       readers[maker->second].push_back(i);

@@ -1,0 +1,161 @@
+// Damaged and contradictory files: a clear error, never a crash. The sanitizer build runs the same cases.
+#include <random>
+
+#include "tests/graph/import/import_checks.h"
+#include "tests/graph/import/onnx_writer.h"
+
+using namespace lathe;
+using namespace lathe::test;
+
+namespace {
+
+// A little of everything: convolution, normalization, pool, shape subgraph, matrix product, constants in all encodings.
+TestModel small_model() {
+  TestModel m{.opset = 11};
+  m.input("x", {"N", 2, 6, 6}).output("y").output("z");
+  m.weight(ramp_tensor("w", {3, 2, 3, 3})).weight(ramp_tensor("bn", {3})).weight(ramp_tensor("fc", {27, 4})).weight(i64_tensor("rest", {-1}));
+  m.weight(raw_tensor("zero", ElemType::kInt64, {}, std::vector<int64_t>{0}));
+  m.node({.op = "Conv", .inputs = {"x", "w"}, .outputs = {"c"}, .attributes = {ints_attr("pads", {1, 1, 1, 1}), string_attr("auto_pad", "NOTSET")}, .name = "conv"});
+  m.node({.op = "BatchNormalization", .inputs = {"c", "bn", "bn", "bn", "bn"}, .outputs = {"b"}, .attributes = {float_attr("epsilon", 0.001f)}});
+  m.node({.op = "Relu", .inputs = {"b"}, .outputs = {"r"}});
+  m.node({.op = "MaxPool", .inputs = {"r"}, .outputs = {"p"}, .attributes = {ints_attr("kernel_shape", {2, 2}), ints_attr("strides", {2, 2})}});
+  m.node({.op = "Shape", .inputs = {"p"}, .outputs = {"s"}}).node({.op = "Gather", .inputs = {"s", "zero"}, .outputs = {"n"}});
+  m.node({.op = "Unsqueeze", .inputs = {"n"}, .outputs = {"n1"}, .attributes = {ints_attr("axes", {0})}});
+  m.node({.op = "Concat", .inputs = {"n1", "rest"}, .outputs = {"t"}, .attributes = {int_attr("axis", 0)}});
+  m.node({.op = "Reshape", .inputs = {"p", "t"}, .outputs = {"f"}});
+  m.node({.op = "Gemm", .inputs = {"f", "fc"}, .outputs = {"g"}, .attributes = {float_attr("alpha", 0.5f)}});
+  m.node({.op = "Softmax", .inputs = {"g"}, .outputs = {"y"}});
+  m.node({.op = "Split", .inputs = {"g"}, .outputs = {"z", "z2"}, .attributes = {int_attr("axis", 1), ints_attr("split", {1, 3})}});
+  return m;
+}
+
+Result<Graph> import_bytes(const std::string& bytes) {
+  // Exactly as large as the message, so that the sanitizer sees a read past its end.
+  const auto owner = std::make_shared<std::vector<char>>(bytes.begin(), bytes.end());
+  return import_onnx(OnnxSource{owner, std::as_bytes(std::span<const char>(*owner)), {}});
+}
+
+}  // namespace
+
+TEST_CASE("the model that is damaged below imports whole") { CHECK(import_bytes(small_model().bytes()).has_value()); }
+
+TEST_CASE("every truncation of a model is an error") {
+  const std::string whole = small_model().bytes();
+  for (size_t n = 0; n < whole.size(); ++n) {
+    const auto g = import_bytes(whole.substr(0, n));
+    // The opset stands last, so no prefix is a model.
+    if (g) FAIL("a prefix of " << n << " bytes was imported");
+    CHECK(!g.error().message.empty());
+  }
+}
+
+TEST_CASE("flipped bits end in an error or in another valid graph") {
+  const std::string whole = small_model().bytes();
+  const auto check = [](const std::string& bytes) {
+    const auto g = import_bytes(bytes);
+    if (g) CHECK(verify(*g).has_value());
+    else CHECK(!g.error().message.empty());
+  };
+  for (size_t i = 0; i < whole.size(); ++i) {
+    std::string damaged = whole;
+    damaged[i] = static_cast<char>(damaged[i] ^ (1 << i % 8));
+    check(damaged);
+  }
+  const uint32_t seed = 7;
+  MESSAGE("seed " << seed);
+  std::mt19937 random(seed);
+  for (int round = 0; round < 1500; ++round) {
+    std::string damaged = whole;
+    for (int k = 0; k < 1 + round % 5; ++k) damaged[random() % damaged.size()] = static_cast<char>(random());
+    check(damaged);
+  }
+}
+
+TEST_CASE("bytes that are no protobuf message are an error") {
+  CHECK(contains(error_of(import_bytes("")), "not an onnx model"));
+  CHECK(contains(error_of(import_bytes(std::string(64, '\xff'))), "not an onnx model"));
+  CHECK(contains(error_of(import_bytes("GIF89a, certainly not a network")), "onnx model"));
+  // A varint of eleven bytes, and a field whose wire type is another one than the format says.
+  CHECK(contains(error_of(import_bytes("\x08" + std::string(10, '\xff') + "\x01")), "varint"));
+  CHECK(contains(error_of(import_bytes(std::string("\x0a\x01\x07", 3))), "not an onnx model"));
+}
+
+TEST_CASE("deep nesting costs no stack") {
+  std::string graph = one_node(13, "Relu", {4}).graph_bytes();
+  for (int depth = 0; depth < 3000; ++depth) {
+    std::string attribute = graph_attr("then_branch", graph), node, outer;
+    pbf_writer(node).add_message(field::node::kAttribute, attribute);
+    pbf_writer(outer).add_message(field::graph::kNode, node);
+    graph = std::move(outer);
+  }
+  TestModel m = one_node(13, "If", {4}, {graph_attr("then_branch", graph)});
+  CHECK(contains(error_of(m.import()), "operator If is not supported"));
+}
+
+TEST_CASE("a cycle is an error that names a node, and unsorted nodes are sorted") {
+  TestModel m{.opset = 13};
+  m.input("x", {4}).output("y");
+  m.node({.op = "Relu", .inputs = {"t"}, .outputs = {"y"}, .name = "late"}).node({.op = "Relu", .inputs = {"x"}, .outputs = {"t"}, .name = "early"});
+  const Graph g = must(m.import());
+  CHECK(g.node(0).name == "early");
+  m.nodes[1].inputs = {"y"};
+  CHECK(contains(error_of(m.import()), "the graph has a cycle: node 'late' waits for its own result"));
+}
+
+TEST_CASE("names that are missing, doubled or empty are errors") {
+  TestModel missing = one_node(13, "Add", {4}, {}, {"w"});
+  CHECK(contains(error_of(missing.import()), "node 'n' reads 'w', which nothing makes"));
+  TestModel output = one_node(13, "Relu", {4});
+  output.output("other");
+  CHECK(contains(error_of(output.import()), "output 'other' is made by no node"));
+  TestModel twice = one_node(13, "Relu", {4});
+  twice.node(twice.nodes[0]);
+  CHECK(contains(error_of(twice.import()), "value 'y' is made twice"));
+  TestModel shadow = one_node(13, "Relu", {4});
+  shadow.nodes[0].outputs = {"x"};
+  CHECK(contains(error_of(shadow.import()), "value 'x' is an input or initializer"));
+  TestModel weights = one_node(13, "Relu", {4});
+  weights.weight(ramp_tensor("w", {1})).weight(ramp_tensor("w", {1}));
+  CHECK(contains(error_of(weights.import()), "two initializers are called 'w'"));
+  TestModel inputs = one_node(13, "Relu", {4});
+  inputs.input("x", {4});
+  CHECK(contains(error_of(inputs.import()), "two inputs are called 'x'"));
+  TestModel outputs = one_node(13, "Relu", {4});
+  outputs.output("y");
+  CHECK(contains(error_of(outputs.import()), "two outputs are called 'y'"));
+  TestModel none = one_node(13, "Relu", {4});
+  none.outputs.clear();
+  CHECK(contains(error_of(none.import()), "the graph has no output"));
+  TestModel absent = one_node(13, "Relu", {4});
+  absent.nodes[0].inputs = {""};
+  CHECK(contains(error_of(absent.import()), "input 0 is missing"));
+}
+
+TEST_CASE("ill-typed graphs are errors that name the node") {
+  TestModel types{.opset = 13};
+  types.input("x", {4}).input("i", {4}, ElemType::kInt64).output("y").node({.op = "Add", .inputs = {"x", "i"}, .outputs = {"y"}, .name = "n"});
+  CHECK(contains(error_of(types.import()), "node 'n' (Add, opset 13)"));
+  TestModel dims = one_node(13, "Add", {4}, {}, {"w"});
+  dims.weight(ramp_tensor("w", {3}));
+  CHECK(contains(error_of(dims.import()), "node 'n' (Add, opset 13)"));
+  CHECK(contains(error_of(one_node(13, "Softmax", {4}, {float_attr("axis", 1)}).import()), "attribute 'axis' is a float, not an integer"));
+  CHECK(contains(error_of(one_node(13, "Relu", {4}, {}, {"x"}).import()), "it has 2 inputs, 1 are expected"));
+}
+
+TEST_CASE("an output of another type than the file declares is an error; other dims are a note") {
+  TestModel m{.opset = 13};
+  m.input("x", {4}).output("y", ElemType::kInt64).node({.op = "Relu", .inputs = {"x"}, .outputs = {"y"}});
+  CHECK(contains(error_of(m.import()), "output 'y' is int64 in the file and computed as f32"));
+  m.outputs.clear();
+  m.output("y", ElemType::kFloat, TestDims{5});
+  ImportReport report;
+  must(m.import({}, &report));
+  REQUIRE(report.notes.size() == 1);
+  CHECK(report.notes[0] == "output 'y' has other dims in the file than those computed, f32[4]");
+}
+
+TEST_CASE("opsets outside the range are refused by number") {
+  CHECK(contains(error_of(one_node(6, "Relu", {4}).import()), "opset 6 is not supported, only 7 to 28"));
+  CHECK(contains(error_of(one_node(29, "Relu", {4}).import()), "opset 29 is not supported, only 7 to 28"));
+  CHECK(must(one_node(28, "Relu", {4}).import()).outputs().size() == 1);
+}
