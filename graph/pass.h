@@ -15,7 +15,8 @@ struct Pass {
   Result<void> (*run)(Rewriter& rewriter);  // count of changes is rewriter.edits()
 };
 
-// What `import` applies: shape and constant folding, transpose cancelling, dead code. The graph stays trainable (BN unfolded, nothing fused).
+// What `import` applies: shape and constant folding, transpose cancelling, dead code. The graph stays trainable (BN unfolded,
+// nothing fused).
 std::span<const Pass> import_passes();
 // What lowering and quantizing apply on top: BN folding, pad, activation and residual fusion, clean-up.
 std::span<const Pass> lowering_passes();
@@ -25,7 +26,8 @@ struct PassOptions {
   std::string stop_after;  // name of the last pass to run; empty: all
 };
 
-// Runs passes in order. Error: the pass's own, or verify()'s with the pass's name; an unknown stop_after is an error that lists the names.
+// Runs passes in order. Error: the pass's own, or verify()'s with the pass's name; an unknown stop_after is an error that lists
+// the names.
 Result<void> run_passes(Graph& graph, std::span<const Pass> passes, const PassOptions& options = {});
 
 }  // namespace lathe

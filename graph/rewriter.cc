@@ -28,7 +28,8 @@ bool Rewriter::defined_before(ValueId value, NodeId node) const {
   return false;
 }
 
-ValueId Rewriter::insert(NodeId before, Op op, Attrs attrs, std::vector<ValueId> inputs, std::string name, std::optional<Quant> quant) {
+ValueId Rewriter::insert(NodeId before, Op op, Attrs attrs, std::vector<ValueId> inputs, std::string name,
+                         std::optional<Quant> quant) {
   if (error_) return kNoId;
   for (const ValueId v : inputs) {
     if (v != kNoId && (v >= graph_.values_.size() || !defined_before(v, before))) {
@@ -124,7 +125,8 @@ void Rewriter::move(NodeId id, NodeId before) {
     for (const ValueId v : graph_.nodes_[id].outputs) {
       const std::vector<ValueId>& in = graph_.nodes_[*at].inputs;
       if (std::find(in.begin(), in.end(), v) == in.end()) continue;
-      fail_edit(Code::kInvalidArgument, "move '" + graph_.nodes_[id].name + "': reader '" + graph_.nodes_[*at].name + "' would stand before it");
+      fail_edit(Code::kInvalidArgument,
+                "move '" + graph_.nodes_[id].name + "': reader '" + graph_.nodes_[*at].name + "' would stand before it");
       return;
     }
   }
@@ -140,11 +142,13 @@ void Rewriter::rename_producer(ValueId result, std::string name) {
   if (error_) return;
   const NodeId id = graph_.values_[result].producer;
   Node& node = graph_.nodes_[id];
-  if (const auto it = graph_.node_names_.find(node.name); it != graph_.node_names_.end() && it->second == id) graph_.node_names_.erase(it);
+  if (const auto it = graph_.node_names_.find(node.name); it != graph_.node_names_.end() && it->second == id)
+    graph_.node_names_.erase(it);
   if (graph_.node_names_.contains(name)) name = graph_.fresh_name(name);
   node.name = name;
   graph_.node_names_[name] = id;
-  if (node.outputs.size() == 1 && !graph_.is_output(node.outputs[0]) && !graph_.value_names_.contains(name)) rename(node.outputs[0], name);
+  if (node.outputs.size() == 1 && !graph_.is_output(node.outputs[0]) && !graph_.value_names_.contains(name))
+    rename(node.outputs[0], name);
 }
 
 void Rewriter::set_input(NodeId id, size_t index, ValueId value) {
@@ -164,7 +168,8 @@ void Rewriter::set_attrs(NodeId id, Attrs attrs) {
 
 void Rewriter::rename(ValueId value, std::string name) {
   Value& v = graph_.values_[value];
-  if (const auto it = graph_.value_names_.find(v.name); it != graph_.value_names_.end() && it->second == value) graph_.value_names_.erase(it);
+  if (const auto it = graph_.value_names_.find(v.name); it != graph_.value_names_.end() && it->second == value)
+    graph_.value_names_.erase(it);
   v.name = std::move(name);
   graph_.value_names_[v.name] = value;
 }
@@ -180,8 +185,8 @@ void Rewriter::replace(ValueId from, ValueId to) {
   std::erase(readers, maker);
   for (const NodeId reader : readers) {
     if (!defined_before(to, reader)) {
-      fail_edit(Code::kInvalidArgument, "replace '" + graph_.values_[from].name + "': reader '" + graph_.nodes_[reader].name + "' stands before '" +
-                                            graph_.values_[to].name + "'");
+      fail_edit(Code::kInvalidArgument, "replace '" + graph_.values_[from].name + "': reader '" + graph_.nodes_[reader].name +
+                                            "' stands before '" + graph_.values_[to].name + "'");
       return;
     }
   }
@@ -208,7 +213,8 @@ void Rewriter::replace(ValueId from, ValueId to) {
 
 void Rewriter::kill_value(ValueId value) {
   Value& v = graph_.values_[value];
-  if (const auto it = graph_.value_names_.find(v.name); it != graph_.value_names_.end() && it->second == value) graph_.value_names_.erase(it);
+  if (const auto it = graph_.value_names_.find(v.name); it != graph_.value_names_.end() && it->second == value)
+    graph_.value_names_.erase(it);
   v.dead = true;
   v.constant = {};  // a folded weight's bytes must not live as long as the graph
 }
@@ -223,7 +229,8 @@ void Rewriter::erase(NodeId id) {
   }
   for (const ValueId v : node.outputs) kill_value(v);
   node.dead = true;
-  if (const auto it = graph_.node_names_.find(node.name); it != graph_.node_names_.end() && it->second == id) graph_.node_names_.erase(it);
+  if (const auto it = graph_.node_names_.find(node.name); it != graph_.node_names_.end() && it->second == id)
+    graph_.node_names_.erase(it);
   std::erase(graph_.order_, id);
   ++edits_;
 }
@@ -235,7 +242,8 @@ int Rewriter::sweep() {
   std::vector<NodeId> doomed;
   for (size_t i = graph_.order_.size(); i-- > 0;) {
     const Node& node = graph_.nodes_[graph_.order_[i]];
-    const bool kept = node.outputs.empty() || std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return read[v]; });
+    const bool kept =
+        node.outputs.empty() || std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return read[v]; });
     if (!kept) {
       doomed.push_back(graph_.order_[i]);
       continue;

@@ -1,6 +1,6 @@
-// The only way a pass edits a graph. Edits keep ids stable and are visible at once; order() of a graph that is being iterated must be
-// copied first (Rewriter::nodes()). Types of results are inferred on every change, and again for all readers of a changed type. The first
-// edit that fails (a failed inference, a broken order) is reported by ok(); every later edit does nothing.
+// The only way a pass edits a graph. Edits keep ids stable and are visible at once; order() of a graph that is being iterated
+// must be copied first (Rewriter::nodes()). Types of results are inferred on every change, and again for all readers of a changed
+// type. The first edit that fails (a failed inference, a broken order) is reported by ok(); every later edit does nothing.
 #pragma once
 #include <string>
 #include <vector>
@@ -17,10 +17,12 @@ class Rewriter {
   std::vector<NodeId> nodes() const;
 
   // Inserts a node directly before `before` (kNoId: at the end) and returns its first result.
-  ValueId insert(NodeId before, Op op, Attrs attrs, std::vector<ValueId> inputs, std::string name, std::optional<Quant> quant = {});
+  ValueId insert(NodeId before, Op op, Attrs attrs, std::vector<ValueId> inputs, std::string name,
+                 std::optional<Quant> quant = {});
   ValueId constant(std::string name, TensorType type, Constant bytes, std::optional<Quant> quant = {});
-  // Every reader of `from` (nodes and graph outputs) reads `to`, but for the node that makes `to`: so a value can be wrapped. If `from` was a
-  // graph output, `to` takes over its name, and must be a temporary that is no output itself; else the output stays as it is.
+  // Every reader of `from` (nodes and graph outputs) reads `to`, but for the node that makes `to`: so a value can be wrapped. If
+  // `from` was a graph output, `to` takes over its name, and must be a temporary that is no output itself; else the output stays
+  // as it is.
   void replace(ValueId from, ValueId to);
   void set_input(NodeId node, size_t index, ValueId value);  // appends missing operands up to index
   void set_inputs(NodeId node, std::vector<ValueId> inputs);

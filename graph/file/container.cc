@@ -20,7 +20,8 @@ Result<void> write_padding(const Sink& sink, uint64_t written) {
 }
 
 Result<uint64_t> weights_checksum(const WeightsSection& weights) {
-  const std::unique_ptr<XXH64_state_t, void (*)(XXH64_state_t*)> state(XXH64_createState(), [](XXH64_state_t* s) { XXH64_freeState(s); });
+  const std::unique_ptr<XXH64_state_t, void (*)(XXH64_state_t*)> state(XXH64_createState(),
+                                                                       [](XXH64_state_t* s) { XXH64_freeState(s); });
   if (state == nullptr) return fail(Code::kOutOfMemory, "no memory for a checksum");
   XXH64_reset(state.get(), 0);
   LATHE_CHECK_OK(weights.write([&](std::span<const std::byte> piece) -> Result<void> {
@@ -37,7 +38,8 @@ Result<std::vector<uint8_t>> head_bytes(const std::vector<Section>& sections, co
   std::vector<FileSection> table;
   uint64_t at = to_units(sizeof(FileHeader) + (sections.size() + 1) * sizeof(FileSection));
   for (const Section& s : sections) {
-    table.push_back({s.kind, s.required ? kSectionRequired : 0, static_cast<uint32_t>(at), s.tag, s.bytes.size(), section_checksum({s.bytes.data(), s.bytes.size()})});
+    table.push_back({s.kind, s.required ? kSectionRequired : 0, static_cast<uint32_t>(at), s.tag, s.bytes.size(),
+                     section_checksum({s.bytes.data(), s.bytes.size()})});
     at += to_units(s.bytes.size());
   }
   LATHE_TRY(const uint64_t checksum, weights_checksum(weights));

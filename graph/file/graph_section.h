@@ -23,8 +23,8 @@ using StoredConstants = std::map<ValueId, StoredConstant>;
 // Requires: `stored` has every live constant, and every variable with an initial value.
 std::vector<uint8_t> write_graph(const Graph& graph, const StoredConstants& stored);
 
-// Constants in canonical form are views into `weights`, which `owner` keeps alive; packed ones are unpacked. The result has passed verify().
-// Errors: kCorrupt, kVersion, kUnsupported (an op of a newer writer).
+// Constants in canonical form are views into `weights`, which `owner` keeps alive; packed ones are unpacked. The result has
+// passed verify(). Errors: kCorrupt, kVersion, kUnsupported (an op of a newer writer).
 Result<Graph> read_graph(Bytes section, Bytes weights, const std::shared_ptr<const void>& owner);
 
 // Whether every constant's stored bytes have the hash that GRAPH states. Requires: read_graph() accepted the section.

@@ -1,5 +1,5 @@
-// Reading GRAPH. The FlatBuffers verifier has seen the buffer before anything is read; every index, count and size in it is checked here, and
-// the graph's own builders and verify() check the rest.
+// Reading GRAPH. The FlatBuffers verifier has seen the buffer before anything is read; every index, count and size in it is
+// checked here, and the graph's own builders and verify() check the rest.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -52,7 +52,8 @@ struct MemberCheck {
 
 Result<Attrs> attrs_of(Op op, const flatbuffers::Vector<uint8_t>* bytes) {
   Attrs attrs = default_attrs(op);
-  if (count(bytes) > op_attr_bytes(op)) return fail(Code::kVersion, std::string("section graph: attributes of ") + op_name(op) + " are newer than this build");
+  if (count(bytes) > op_attr_bytes(op))
+    return fail(Code::kVersion, std::string("section graph: attributes of ") + op_name(op) + " are newer than this build");
   const bool ok = std::visit(
       [&]<class A>(A& a) {
         if (count(bytes) > 0) std::memcpy(static_cast<void*>(&a), bytes->data(), bytes->size());
@@ -67,7 +68,8 @@ Result<Attrs> attrs_of(Op op, const flatbuffers::Vector<uint8_t>* bytes) {
 
 class GraphReader {
  public:
-  GraphReader(const fbs::Graph& in, Bytes weights, const std::shared_ptr<const void>& owner) : in_(in), weights_(weights), owner_(owner) {}
+  GraphReader(const fbs::Graph& in, Bytes weights, const std::shared_ptr<const void>& owner)
+      : in_(in), weights_(weights), owner_(owner) {}
 
   Result<Graph> run() {
     LATHE_CHECK_OK(read_dims());
@@ -85,7 +87,8 @@ class GraphReader {
     }
     for (uint32_t i = 0; i < count(in_.outputs()); ++i) {
       const uint32_t v = in_.outputs()->Get(i);
-      if (v >= values_.size()) return corrupt("an output has number " + std::to_string(v) + " of " + std::to_string(values_.size()) + " values");
+      if (v >= values_.size())
+        return corrupt("an output has number " + std::to_string(v) + " of " + std::to_string(values_.size()) + " values");
       graph_.add_output(values_[v]);
     }
     LATHE_CHECK_OK(verify(graph_));
@@ -107,7 +110,8 @@ class GraphReader {
     DimTable& t = graph_.dims();
     if (op == DimOp::kConst) return t.constant(a);
     if (op == DimOp::kSymbol) {
-      if (a < 0 || a >= count(in_.symbols())) return corrupt("symbol " + std::to_string(a) + " of " + std::to_string(count(in_.symbols())));
+      if (a < 0 || a >= count(in_.symbols()))
+        return corrupt("symbol " + std::to_string(a) + " of " + std::to_string(count(in_.symbols())));
       return t.symbol(text(in_.symbols()->Get(static_cast<uint32_t>(a))));
     }
     const auto size = static_cast<int64_t>(dims_.size());
@@ -138,7 +142,8 @@ class GraphReader {
     TensorType type{dtype, {}};
     for (uint32_t i = 0; i < count(in.dims()); ++i) {
       const uint32_t d = in.dims()->Get(i);
-      if (d >= dims_.size()) return corrupt("input '" + name + "' has dim record " + std::to_string(d) + " of " + std::to_string(dims_.size()));
+      if (d >= dims_.size())
+        return corrupt("input '" + name + "' has dim record " + std::to_string(d) + " of " + std::to_string(dims_.size()));
       type.dims.push_back(dims_[d]);
     }
     LATHE_TRY(std::optional<Quant> quant, quant_of(in.quant()));
@@ -155,13 +160,15 @@ class GraphReader {
     for (uint32_t i = 0; i < count(in.dims()); ++i) {
       const int32_t d = in.dims()->Get(i);
       type.dims.push_back(graph_.dims().constant(d));
-      if (d < 0 || __builtin_mul_overflow(elems, static_cast<uint64_t>(d), &elems)) return corrupt("constant '" + name + "' has impossible dims");
+      if (d < 0 || __builtin_mul_overflow(elems, static_cast<uint64_t>(d), &elems))
+        return corrupt("constant '" + name + "' has impossible dims");
     }
     LATHE_TRY(std::optional<Quant> quant, quant_of(in.quant()));
     auto bytes = contents(in, dtype, elems);
     if (!bytes) return tl::unexpected<Error>(with_context(std::move(bytes.error()), "constant '" + name + "'"));
-    values_.push_back(kind == ValueKind::kConstant ? graph_.add_constant(std::move(name), std::move(type), std::move(*bytes), std::move(quant))
-                                                   : graph_.add_variable(std::move(name), std::move(type), std::move(*bytes)));
+    values_.push_back(kind == ValueKind::kConstant
+                          ? graph_.add_constant(std::move(name), std::move(type), std::move(*bytes), std::move(quant))
+                          : graph_.add_variable(std::move(name), std::move(type), std::move(*bytes)));
     return {};
   }
 
@@ -184,12 +191,15 @@ class GraphReader {
   Result<void> read_node(const fbs::Node& in) {
     const auto op = static_cast<Op>(in.op());
     const std::string name = text(in.name());
-    if (op_name(op) == nullptr) return fail(Code::kUnsupported, "section graph: node '" + name + "' has op number " + std::to_string(in.op()) + ", which this build does not know");
+    if (op_name(op) == nullptr)
+      return fail(Code::kUnsupported, "section graph: node '" + name + "' has op number " + std::to_string(in.op()) +
+                                          ", which this build does not know");
     LATHE_TRY(Attrs attrs, attrs_of(op, in.attrs()));
     std::vector<ValueId> inputs;
     for (uint32_t i = 0; i < count(in.inputs()); ++i) {
       const uint32_t v = in.inputs()->Get(i);
-      if (v != kNoId && v >= values_.size()) return corrupt("node '" + name + "' reads value " + std::to_string(v) + " of " + std::to_string(values_.size()));
+      if (v != kNoId && v >= values_.size())
+        return corrupt("node '" + name + "' reads value " + std::to_string(v) + " of " + std::to_string(values_.size()));
       inputs.push_back(v == kNoId ? kNoId : values_[v]);
     }
     std::vector<std::string> result_names;
@@ -202,7 +212,8 @@ class GraphReader {
       quants.push_back(std::move(q));
     }
     LATHE_TRY(const NodeId n, graph_.add_node(op, std::move(attrs), std::move(inputs), name, result_names, quants));
-    if (graph_.node(n).outputs.size() != count(in.results())) return corrupt("node '" + name + "' has " + std::to_string(count(in.results())) + " results");
+    if (graph_.node(n).outputs.size() != count(in.results()))
+      return corrupt("node '" + name + "' has " + std::to_string(count(in.results())) + " results");
     for (ValueId v : graph_.node(n).outputs) values_.push_back(v);
     return {};
   }
@@ -229,7 +240,8 @@ Result<void> check_constant_hashes(Bytes section, Bytes weights) {
     for (uint32_t i = 0; i < count(list); ++i) {
       const fbs::Constant& c = *list->Get(i);
       const Bytes stored{weights.data + uint64_t{c.at()} * kUnitBytes, c.bytes()};
-      if (constant_hash(static_cast<Layout>(c.layout()), stored) != c.hash()) return corrupt("constant '" + text(c.name()) + "' has other bytes than were written");
+      if (constant_hash(static_cast<Layout>(c.layout()), stored) != c.hash())
+        return corrupt("constant '" + text(c.name()) + "' has other bytes than were written");
     }
   }
   return {};

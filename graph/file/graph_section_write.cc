@@ -10,7 +10,8 @@ namespace fb = flatbuffers;
 
 class GraphWriter {
  public:
-  GraphWriter(const Graph& graph, const StoredConstants& stored) : graph_(graph), stored_(stored), numbers_(graph.value_count(), kNoId) {}
+  GraphWriter(const Graph& graph, const StoredConstants& stored)
+      : graph_(graph), stored_(stored), numbers_(graph.value_count(), kNoId) {}
 
   std::vector<uint8_t> run() {
     const auto inputs = write_inputs();
@@ -90,8 +91,8 @@ class GraphWriter {
     const auto q = quant(value.quant);
     const ConvPacking p = s.packing.value_or(ConvPacking{});
     const fbs::PackingRecord packing(p.depthwise ? 1 : 0, p.groups, p.n, p.segs, p.seg_k, p.kh, p.kw);
-    return fbs::CreateConstant(b_, name, static_cast<uint8_t>(value.type.dtype), dim_list, q, s.at, s.bytes, static_cast<uint8_t>(s.layout),
-                               s.packing ? &packing : nullptr, s.hash);
+    return fbs::CreateConstant(b_, name, static_cast<uint8_t>(value.type.dtype), dim_list, q, s.at, s.bytes,
+                               static_cast<uint8_t>(s.layout), s.packing ? &packing : nullptr, s.hash);
   }
 
   fb::Offset<fb::Vector<fb::Offset<fbs::Node>>> write_nodes() {

@@ -31,7 +31,8 @@ Result<std::vector<TestArray>> read_arrays(const fb::Vector<fb::Offset<fbs::Arra
     const fbs::Array& a = *list->Get(i);
     TestArray array{static_cast<DType>(a.dtype()), {}, {}};
     Shape shape;
-    if (count(a.dims()) > kMaxRank) return fail(Code::kCorrupt, "section tests: an array has rank " + std::to_string(count(a.dims())));
+    if (count(a.dims()) > kMaxRank)
+      return fail(Code::kCorrupt, "section tests: an array has rank " + std::to_string(count(a.dims())));
     for (uint32_t d = 0; d < count(a.dims()); ++d) {
       array.dims.push_back(a.dims()->Get(d));
       shape.dims[shape.rank++] = a.dims()->Get(d);
@@ -39,7 +40,8 @@ Result<std::vector<TestArray>> read_arrays(const fb::Vector<fb::Offset<fbs::Arra
     uint32_t elems = 0;
     const uint32_t elem_bytes = dtype_bytes(array.dtype);
     if (elem_bytes == 0 || !checked_elems(shape, elem_bytes, &elems) || uint64_t{elems} * elem_bytes != count(a.data())) {
-      return fail(Code::kCorrupt, "section tests: an array has " + std::to_string(count(a.data())) + " bytes, which its type and dims do not give");
+      return fail(Code::kCorrupt, "section tests: an array has " + std::to_string(count(a.data())) +
+                                      " bytes, which its type and dims do not give");
     }
     if (count(a.data()) > 0) array.data.assign(a.data()->begin(), a.data()->end());
     out.push_back(std::move(array));
@@ -52,7 +54,8 @@ Result<std::vector<TestArray>> read_arrays(const fb::Vector<fb::Offset<fbs::Arra
 std::vector<uint8_t> write_calib(const std::vector<ObservedValue>& observed) {
   fb::FlatBufferBuilder b;
   std::vector<fb::Offset<fbs::Observed>> list;
-  for (const ObservedValue& o : observed) list.push_back(fbs::CreateObservedDirect(b, o.name.c_str(), o.lo, o.hi, &o.bins, o.observer.c_str()));
+  for (const ObservedValue& o : observed)
+    list.push_back(fbs::CreateObservedDirect(b, o.name.c_str(), o.lo, o.hi, &o.bins, o.observer.c_str()));
   b.Finish(fbs::CreateCalibDirect(b, &list));
   return {b.GetBufferPointer(), b.GetBufferPointer() + b.GetSize()};
 }
@@ -63,7 +66,8 @@ Result<std::vector<ObservedValue>> read_calib(Bytes section) {
   std::vector<ObservedValue> out;
   for (uint32_t i = 0; i < count(calib->observed()); ++i) {
     const fbs::Observed& o = *calib->observed()->Get(i);
-    if (count(o.bins()) > kMaxCalibBins) return fail(Code::kCorrupt, "section calib: '" + text(o.name()) + "' has " + std::to_string(count(o.bins())) + " bins");
+    if (count(o.bins()) > kMaxCalibBins)
+      return fail(Code::kCorrupt, "section calib: '" + text(o.name()) + "' has " + std::to_string(count(o.bins())) + " bins");
     ObservedValue value{text(o.name()), o.lo(), o.hi(), {}, text(o.observer())};
     if (count(o.bins()) > 0) value.bins.assign(o.bins()->begin(), o.bins()->end());
     out.push_back(std::move(value));

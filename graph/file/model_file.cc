@@ -31,14 +31,16 @@ class ModelWriter {
   ModelWriter(const Graph& graph, const WriteOptions& options) : graph_(graph), options_(options) {}
 
   Result<void> run(const Sink& sink) {
-    if (options_.strip && options_.targets.empty()) return fail(Code::kInvalidArgument, "a stripped file needs a target, else nothing can run it");
+    if (options_.strip && options_.targets.empty())
+      return fail(Code::kInvalidArgument, "a stripped file needs a target, else nothing can run it");
     LATHE_CHECK_OK(verify(graph_));
     for (Target t : options_.targets) {
       LATHE_CHECK_OK(add_plan(t));
     }
     std::vector<Section> sections;
     sections.push_back({SectionKind::kMeta, 0, false, write_meta(meta())});
-    for (LoweredPlan& p : plans_) sections.push_back({SectionKind::kPlan, static_cast<uint32_t>(p.target), false, std::move(p.image.plan)});
+    for (LoweredPlan& p : plans_)
+      sections.push_back({SectionKind::kPlan, static_cast<uint32_t>(p.target), false, std::move(p.image.plan)});
     if (!options_.strip) {
       LATHE_CHECK_OK(store_constants());
       sections.push_back({SectionKind::kGraph, 0, true, write_graph(graph_, stored_)});
@@ -69,7 +71,8 @@ class ModelWriter {
       if (is_graph_constant(lowered, image.tensor_values[i])) {
         const Layout layout = t.layout;
         const Bytes stored{from, t.stored_bytes};
-        stored_.try_emplace(image.tensor_values[i], StoredConstant{t.offset_units, t.stored_bytes, layout, image.tensor_packings[i], constant_hash(layout, stored)});
+        stored_.try_emplace(image.tensor_values[i], StoredConstant{t.offset_units, t.stored_bytes, layout,
+                                                                   image.tensor_packings[i], constant_hash(layout, stored)});
       }
     }
     return {};
@@ -127,12 +130,14 @@ Result<T> named(const std::string& path, Result<T> result) {
 }
 
 Result<void> check_sums(const FileBytes& file, const FileView& view) {
-  if (head_checksum(file.bytes) != view.header().checksum) return fail(Code::kCorrupt, "header and section table have other bytes than were written");
+  if (head_checksum(file.bytes) != view.header().checksum)
+    return fail(Code::kCorrupt, "header and section table have other bytes than were written");
   for (uint32_t i = 0; i < view.section_count(); ++i) {
     const FileSection& s = view.section(i);
     if (section_checksum(view.bytes(s)) == s.checksum) continue;
     const char* name = section_name(s.kind);
-    return fail(Code::kCorrupt, "section " + std::to_string(i) + " (" + (name == nullptr ? "unknown" : name) + ") has other bytes than were written");
+    return fail(Code::kCorrupt, "section " + std::to_string(i) + " (" + (name == nullptr ? "unknown" : name) +
+                                    ") has other bytes than were written");
   }
   return {};
 }
@@ -175,7 +180,8 @@ Result<FileBytes> map_file(const std::string& path) {
 Result<ModelFile> read_model(const FileBytes& file) {
   LATHE_TRY(const FileView view, open_container(file));
   const Bytes graph = view.find(SectionKind::kGraph);
-  if (graph.data == nullptr) return fail(Code::kUnsupported, "file has no graph: it was written with --strip and can only be run");
+  if (graph.data == nullptr)
+    return fail(Code::kUnsupported, "file has no graph: it was written with --strip and can only be run");
   ModelFile out;
   LATHE_TRY(out.graph, read_graph(graph, view.find(SectionKind::kWeights), file.owner));
   if (const Bytes meta = view.find(SectionKind::kMeta); meta.data != nullptr) {
@@ -236,7 +242,8 @@ Result<void> check_model_file(const std::string& path) {
 Result<std::map<std::string, std::string>> read_metadata(const std::string& path) {
   LATHE_TRY(const FileBytes file, map_file(path));
   FileView view;
-  if (const Status status = file_open(file.bytes, &view); !status.ok()) return fail(status.code, path + ": " + describe_file_error(status));
+  if (const Status status = file_open(file.bytes, &view); !status.ok())
+    return fail(status.code, path + ": " + describe_file_error(status));
   const Bytes section = view.find(SectionKind::kMeta);
   if (section.data == nullptr) return std::map<std::string, std::string>{};
   auto meta = read_meta(section);

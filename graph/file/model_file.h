@@ -1,7 +1,8 @@
-// Model files (`.lathe`): a graph with its constants, programs lowered from it, and what calibration and self-checks need. docs/format.md.
+// Model files (`.lathe`): a graph with its constants, programs lowered from it, and what calibration and self-checks need.
+// docs/format.md.
 //
-// Who calls it: verbs and tests. Reading maps the file: constants of a graph that lie in canonical form, and everything a program reads, are views
-// into the mapping, which lives as long as any of them. Errors name the file. Thread-safe: no state.
+// Who calls it: verbs and tests. Reading maps the file: constants of a graph that lie in canonical form, and everything a program
+// reads, are views into the mapping, which lives as long as any of them. Errors name the file. Thread-safe: no state.
 #pragma once
 #include <map>
 #include <memory>
@@ -37,7 +38,7 @@ struct WriteOptions {
   std::vector<Target> targets;  // one PLAN each; none: constants stay canonical and hosts lower on the way
   std::vector<ObservedValue> calib;
   std::vector<SelfCheck> tests;
-  bool strip = false;           // only what running needs: PLAN, WEIGHTS, and in META the names of inputs and outputs. Needs a target
+  bool strip = false;  // only what running needs: PLAN, WEIGHTS, and in META the names of inputs and outputs. Needs a target
 };
 
 // Writes the file whole or not at all. Errors: those of verify(), lowering and the operating system.
@@ -67,11 +68,13 @@ Result<ModelFile> read_model(const FileBytes& file);
 // Graph::metadata alone, which stripped files have too.
 Result<std::map<std::string, std::string>> read_metadata(const std::string& path);
 
-// A program for this host: the file's own if it has one that this build can run, without copying anything; else the graph is lowered.
+// A program for this host: the file's own if it has one that this build can run, without copying anything; else the graph is
+// lowered.
 Result<std::shared_ptr<const LoadedProgram>> open_program(const std::string& path);
 Result<std::shared_ptr<const LoadedProgram>> open_program(const FileBytes& file);
 
-// Everything that loading does not verify: section checksums, the hash of every constant, graph and programs. The error says what is wrong first.
+// Everything that loading does not verify: section checksums, the hash of every constant, graph and programs. The error says what
+// is wrong first.
 Result<void> check_model_file(const std::string& path);
 Result<void> check_model_file(const FileBytes& file);
 

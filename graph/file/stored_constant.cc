@@ -22,8 +22,10 @@ bool packing_fits(const ConvPacking& p) {
 }
 
 template <class T>
-Result<Constant> weights(const ConvPacking& p, uint64_t elems, Bytes stored, uint64_t packed_elems, void (ConvPacking::*unpack)(const T*, T*) const) {
-  if (p.weight_elems() != elems || packed_elems * sizeof(T) != stored.size) return fail(Code::kCorrupt, "packed weights do not fit their dims");
+Result<Constant> weights(const ConvPacking& p, uint64_t elems, Bytes stored, uint64_t packed_elems,
+                         void (ConvPacking::*unpack)(const T*, T*) const) {
+  if (p.weight_elems() != elems || packed_elems * sizeof(T) != stored.size)
+    return fail(Code::kCorrupt, "packed weights do not fit their dims");
   std::vector<T> out(elems);
   (p.*unpack)(reinterpret_cast<const T*>(stored.data), out.data());
   return Constant::of(out);
@@ -31,7 +33,8 @@ Result<Constant> weights(const ConvPacking& p, uint64_t elems, Bytes stored, uin
 
 template <class T>
 Result<Constant> vector(const ConvPacking& p, uint64_t elems, Bytes stored) {
-  if (uint64_t{p.groups} * p.n != elems || uint64_t{p.vector_elems()} * sizeof(T) != stored.size) return fail(Code::kCorrupt, "a padded vector does not fit its dims");
+  if (uint64_t{p.groups} * p.n != elems || uint64_t{p.vector_elems()} * sizeof(T) != stored.size)
+    return fail(Code::kCorrupt, "a padded vector does not fit its dims");
   std::vector<T> out(elems);
   for (uint32_t c = 0; c < elems; ++c) out[c] = reinterpret_cast<const T*>(stored.data)[p.vector_index(c)];
   return Constant::of(out);

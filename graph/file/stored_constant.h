@@ -11,7 +11,8 @@ namespace lathe {
 // The hash in GRAPH: over the layout tag and the stored bytes.
 uint64_t constant_hash(Layout layout, Bytes stored);
 
-// Canonical bytes of a constant of `elems` elements. Errors: kCorrupt (layout, dtype, packing and sizes do not go together), kVersion (an unknown layout).
+// Canonical bytes of a constant of `elems` elements. Errors: kCorrupt (layout, dtype, packing and sizes do not go together),
+// kVersion (an unknown layout).
 Result<Constant> unpacked(Layout layout, DType dtype, uint64_t elems, const std::optional<ConvPacking>& packing, Bytes stored);
 
 }  // namespace lathe

@@ -1,7 +1,8 @@
 // Conv2d and FullyConnected: packed weights; for s8 the folded biases and multipliers that ARITHMETIC.md defines.
 //
-// Exact sums: acc = sum (x - z)(w) + b = sum x w + (b - z sum w), so the kernel adds up raw operands and starts from the folded bias. With u8 storage
-// memory holds x + 128 and the zero point is z + 128: both folded biases are stored, and a host takes the one of its storage.
+// Exact sums: acc = sum (x - z)(w) + b = sum x w + (b - z sum w), so the kernel adds up raw operands and starts from the folded
+// bias. With u8 storage memory holds x + 128 and the zero point is z + 128: both folded biases are stored, and a host takes the
+// one of its storage.
 #include <cmath>
 #include <limits>
 
@@ -31,28 +32,35 @@ ValueId optional_input(const Node& node, size_t i) { return i < node.inputs.size
 template <class T>
 Result<std::span<const T>> constant_of(const Graph& graph, ValueId v, DType dtype, size_t elems, const char* what) {
   const Value& value = graph.value(v);
-  if (value.kind != ValueKind::kConstant) return fail(Code::kUnsupported, std::string(what) + " '" + value.name + "' is not constant");
+  if (value.kind != ValueKind::kConstant)
+    return fail(Code::kUnsupported, std::string(what) + " '" + value.name + "' is not constant");
   const std::span<const T> data = value.constant.as<T>();
   if (value.type.dtype != dtype || data.size() != elems) {
-    return fail(Code::kInvalidArgument, std::string(what) + " '" + value.name + "' must have " + std::to_string(elems) + " elements of " +
-                                            dtype_name(dtype) + ", has " + std::to_string(data.size()) + " of " + dtype_name(value.type.dtype));
+    return fail(Code::kInvalidArgument, std::string(what) + " '" + value.name + "' must have " + std::to_string(elems) +
+                                            " elements of " + dtype_name(dtype) + ", has " + std::to_string(data.size()) +
+                                            " of " + dtype_name(value.type.dtype));
   }
   return data;
 }
 
 // Packed weights, and a vector over output channels padded like them.
 template <class T>
-Result<uint32_t> weight_tensor(Lowering& state, const std::vector<T>& packed, DType dtype, Layout layout, const ConvPacking& packing, ValueId w) {
+Result<uint32_t> weight_tensor(Lowering& state, const std::vector<T>& packed, DType dtype, Layout layout,
+                               const ConvPacking& packing, ValueId w) {
   LATHE_TRY(const std::vector<int64_t> dims, static_dims(state.graph, w));
-  return state.packed(packed, {.dtype = dtype, .kind = TensorKind::kConstant, .layout = layout, .value = w, .packing = packing}, dims);
+  return state.packed(packed, {.dtype = dtype, .kind = TensorKind::kConstant, .layout = layout, .value = w, .packing = packing},
+                      dims);
 }
 
 template <class T>
-Result<uint32_t> vector_tensor(Lowering& state, std::span<const T> v, DType dtype, const ConvPacking& packing, ValueId value = kNoId) {
+Result<uint32_t> vector_tensor(Lowering& state, std::span<const T> v, DType dtype, const ConvPacking& packing,
+                               ValueId value = kNoId) {
   std::vector<T> padded(packing.vector_elems());
   packing.pad_vector(v.data(), padded.data());
   const int64_t dims[] = {static_cast<int64_t>(v.size())};
-  return state.packed(padded, {.dtype = dtype, .kind = TensorKind::kConstant, .layout = Layout::kPadded16, .value = value, .packing = packing}, dims);
+  return state.packed(
+      padded, {.dtype = dtype, .kind = TensorKind::kConstant, .layout = Layout::kPadded16, .value = value, .packing = packing},
+      dims);
 }
 
 Result<void> lower_float(Lowering& state, const Node& node, const ConvPacking& packing) {
@@ -62,7 +70,8 @@ Result<void> lower_float(Lowering& state, const Node& node, const ConvPacking& p
   packing.pack_f32(w.data(), packed.data());
   std::vector<uint32_t> in(4, kNoTensor);
   LATHE_TRY(in[0], state.operand(node.inputs[0]));
-  LATHE_TRY(in[1], weight_tensor(state, packed, DType::kF32, packing.depthwise ? Layout::kDwConvF32 : Layout::kGemmF32, packing, node.inputs[1]));
+  LATHE_TRY(in[1], weight_tensor(state, packed, DType::kF32, packing.depthwise ? Layout::kDwConvF32 : Layout::kGemmF32, packing,
+                                 node.inputs[1]));
   if (const ValueId b = optional_input(node, 2); b != kNoId) {
     LATHE_TRY(const auto bias, constant_of<float>(graph, b, DType::kF32, packing.groups * packing.n, "bias"));
     LATHE_TRY(in[2], vector_tensor(state, bias, DType::kF32, packing, b));
@@ -76,8 +85,9 @@ Result<std::vector<float>> weight_scales(const Value& w, size_t channels) {
   if (!w.quant) return fail(Code::kInvalidArgument, "weight '" + w.name + "' has no quantization parameters");
   if (w.quant->scales.size() == 1) return std::vector<float>(channels, w.quant->scales[0]);
   if (w.quant->axis != 0 || w.quant->scales.size() != channels) {
-    return fail(Code::kUnsupported, "weight '" + w.name + "' has " + std::to_string(w.quant->scales.size()) + " scales along axis " +
-                                        std::to_string(w.quant->axis) + " for " + std::to_string(channels) + " output channels");
+    return fail(Code::kUnsupported, "weight '" + w.name + "' has " + std::to_string(w.quant->scales.size()) +
+                                        " scales along axis " + std::to_string(w.quant->axis) + " for " +
+                                        std::to_string(channels) + " output channels");
   }
   return w.quant->scales;
 }
@@ -110,8 +120,8 @@ Result<Folded> fold_bias(std::span<const int8_t> w, std::span<const int32_t> bia
     const int64_t b = bias.empty() ? 0 : bias[c];
     const int64_t s8 = b - zero_point * s.sum, u8 = s8 - 128 * s.sum;
     if (std::abs(b) + reach * s.magnitude >= kLimit || std::abs(s8) >= kLimit || std::abs(u8) >= kLimit) {
-      return fail(Code::kInvalidArgument, "channel " + std::to_string(c) + ": the sum can reach " + std::to_string(std::abs(b) + reach * s.magnitude) +
-                                              ", which does not fit 32 bits");
+      return fail(Code::kInvalidArgument, "channel " + std::to_string(c) + ": the sum can reach " +
+                                              std::to_string(std::abs(b) + reach * s.magnitude) + ", which does not fit 32 bits");
     }
     out.bias_s8[c] = static_cast<int32_t>(s8);
     out.bias_u8[c] = static_cast<int32_t>(u8);
@@ -125,8 +135,9 @@ Result<std::vector<float>> multipliers(float s_x, const std::vector<float>& s_w,
   for (float s : s_w) {
     m.push_back(static_cast<float>(static_cast<double>(s_x) * static_cast<double>(s) / static_cast<double>(s_y)));
     if (!(m.back() > 0) || !std::isfinite(m.back())) {
-      return fail(Code::kInvalidArgument, "channel " + std::to_string(m.size() - 1) + ": scale " + std::to_string(s_x) + " * " + std::to_string(s) +
-                                              " / " + std::to_string(s_y) + " is not finite and positive in float32");
+      return fail(Code::kInvalidArgument, "channel " + std::to_string(m.size() - 1) + ": scale " + std::to_string(s_x) + " * " +
+                                              std::to_string(s) + " / " + std::to_string(s_y) +
+                                              " is not finite and positive in float32");
     }
   }
   return m;
@@ -152,7 +163,8 @@ Result<std::vector<uint32_t>> s8_operands(Lowering& state, const Node& node, con
   packing.pack_s8(weights.data(), packed.data());
   std::vector<uint32_t> in(5, kNoTensor);
   LATHE_TRY(in[0], state.operand(node.inputs[0]));
-  LATHE_TRY(in[1], weight_tensor(state, packed, DType::kS8, packing.depthwise ? Layout::kDwConvS8 : Layout::kGemmS8, packing, node.inputs[1]));
+  LATHE_TRY(in[1], weight_tensor(state, packed, DType::kS8, packing.depthwise ? Layout::kDwConvS8 : Layout::kGemmS8, packing,
+                                 node.inputs[1]));
   LATHE_TRY(in[2], vector_tensor<int32_t>(state, folded.bias_s8, DType::kS32, packing));
   LATHE_TRY(in[3], vector_tensor<int32_t>(state, folded.bias_u8, DType::kS32, packing));
   LATHE_TRY(in[4], vector_tensor<float>(state, m, DType::kF32, packing));
@@ -166,7 +178,8 @@ Result<void> lower_conv(Lowering& state, const Node& node) {
   LATHE_TRY(const ConvPacking packing, packing_of(graph, node));
   if (graph.value(node.inputs[0]).type.dtype == DType::kF32) return lower_float(state, node, packing);
   if (!is_s8(graph, node.inputs[0]) || !is_s8(graph, node.outputs[0])) {
-    return fail(Code::kUnsupported, std::string("no kernel for ") + dtype_name(graph.value(node.inputs[0]).type.dtype) + " operands");
+    return fail(Code::kUnsupported,
+                std::string("no kernel for ") + dtype_name(graph.value(node.inputs[0]).type.dtype) + " operands");
   }
   LATHE_TRY(std::vector<uint32_t> in, s8_operands(state, node, packing));
   in.push_back(kNoTensor);

@@ -58,7 +58,8 @@ Result<uint32_t> ImageWriter::dim(Dim d) {
 }
 
 Result<uint32_t> ImageWriter::tensor(const TensorSpec& spec, std::span<const Dim> dims) {
-  if (dims.size() > kMaxRank) return fail(Code::kUnsupported, "rank " + std::to_string(dims.size()) + " is over " + std::to_string(kMaxRank));
+  if (dims.size() > kMaxRank)
+    return fail(Code::kUnsupported, "rank " + std::to_string(dims.size()) + " is over " + std::to_string(kMaxRank));
   if (tensors_.size() >= kMaxTensors) return fail(Code::kUnsupported, "more than " + std::to_string(kMaxTensors) + " tensors");
   ProgramTensor t{};
   t.dtype = spec.dtype;
@@ -81,7 +82,8 @@ Result<uint32_t> ImageWriter::tensor(const TensorSpec& spec, std::span<const Dim
 
 Result<uint32_t> ImageWriter::stored(const TensorSpec& spec, std::span<const int64_t> dims, std::vector<uint8_t> bytes) {
   LATHE_TRY(const uint32_t index, tensor(spec, {}));
-  if (dims.size() > kMaxRank) return fail(Code::kUnsupported, "rank " + std::to_string(dims.size()) + " is over " + std::to_string(kMaxRank));
+  if (dims.size() > kMaxRank)
+    return fail(Code::kUnsupported, "rank " + std::to_string(dims.size()) + " is over " + std::to_string(kMaxRank));
   if (bytes.size() > 0xffffffffu) return fail(Code::kUnsupported, "a constant of " + std::to_string(bytes.size()) + " bytes");
   ProgramTensor& t = tensors_[index];
   t.rank = static_cast<uint8_t>(dims.size());
@@ -177,7 +179,8 @@ Result<ProgramImage> ImageWriter::finish(Target target) {
   ProgramImage image;
   image.weights_bytes = weights_bytes_;
   const std::shared_ptr<const uint8_t> weights = aligned(weights_bytes_ + kUnitBytes);
-  if (weights == nullptr) return fail(Code::kOutOfMemory, "no memory for " + std::to_string(weights_bytes_) + " bytes of weights");
+  if (weights == nullptr)
+    return fail(Code::kOutOfMemory, "no memory for " + std::to_string(weights_bytes_) + " bytes of weights");
   auto* to = const_cast<uint8_t*>(weights.get());
   std::memset(to + weights_bytes_, 0, kUnitBytes);
   for (const Chunk& c : chunks_) {

@@ -39,7 +39,8 @@ Result<std::vector<int64_t>> static_dims(const Graph& graph, ValueId v) {
 
 Result<uint32_t> Lowering::define(ValueId v, TensorKind kind, uint32_t port) {
   const Value& value = graph.value(v);
-  ImageWriter::TensorSpec spec{.dtype = value.type.dtype, .kind = kind, .layout = Layout::kPlain, .quant = {}, .port = port, .value = v};
+  ImageWriter::TensorSpec spec{
+      .dtype = value.type.dtype, .kind = kind, .layout = Layout::kPlain, .quant = {}, .port = port, .value = v};
   if (value.quant) {
     LATHE_TRY(spec.quant, tensor_quant(value));
   }
@@ -75,7 +76,8 @@ std::vector<NodeId> needed_nodes(const Graph& graph) {
   std::vector<NodeId> needed;
   for (size_t i = graph.order().size(); i-- > 0;) {
     const Node& node = graph.node(graph.order()[i]);
-    const bool used = node.outputs.empty() || std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return read[v]; });
+    const bool used =
+        node.outputs.empty() || std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return read[v]; });
     if (!used) continue;
     needed.push_back(graph.order()[i]);
     for (ValueId v : run_operands(node)) {
@@ -116,7 +118,8 @@ Result<void> define_results(Lowering& state, const Node& node) {
   for (ValueId v : node.outputs) {
     const auto port = std::find(outputs.begin(), outputs.end(), v);
     const bool temporary = port == outputs.end();
-    LATHE_CHECK_OK(state.define(v, temporary ? TensorKind::kTemporary : TensorKind::kOutput, temporary ? 0 : static_cast<uint32_t>(port - outputs.begin())));
+    LATHE_CHECK_OK(state.define(v, temporary ? TensorKind::kTemporary : TensorKind::kOutput,
+                                temporary ? 0 : static_cast<uint32_t>(port - outputs.begin())));
   }
   return {};
 }
@@ -128,7 +131,8 @@ Result<void> copy_outputs(Lowering& state) {
     const ValueId v = graph.outputs()[port];
     if (graph.value(v).kind == ValueKind::kTemporary) continue;
     const Value& value = graph.value(v);
-    ImageWriter::TensorSpec spec{.dtype = value.type.dtype, .kind = TensorKind::kOutput, .layout = Layout::kPlain, .quant = {}, .port = port, .value = v};
+    ImageWriter::TensorSpec spec{
+        .dtype = value.type.dtype, .kind = TensorKind::kOutput, .layout = Layout::kPlain, .quant = {}, .port = port, .value = v};
     if (value.quant) {
       LATHE_TRY(spec.quant, tensor_quant(value));
     }
@@ -164,7 +168,8 @@ Result<void> Lowering::emit(const Node& node, Op op, const Attrs& attrs, std::ve
   std::vector<uint32_t> outputs;
   for (ValueId v : node.outputs) outputs.push_back(tensors_[v]);
   LATHE_TRY(const Dim macs, node_macs(graph, node));
-  return writer.step({op, attrs, std::move(inputs), std::move(outputs), macs, {node.name, op_name(op), node_parameter_bytes(graph, node)}});
+  return writer.step(
+      {op, attrs, std::move(inputs), std::move(outputs), macs, {node.name, op_name(op), node_parameter_bytes(graph, node)}});
 }
 
 Result<ProgramImage> lower(const Graph& graph, Target target) {
@@ -175,7 +180,8 @@ Result<ProgramImage> lower(const Graph& graph, Target target) {
     const Node& node = graph.node(n);
     Result<void> done = define_results(state, node);
     if (done) done = lower_node(state, node);
-    if (!done) return tl::unexpected<Error>(with_context(std::move(done.error()), std::string(op_name(node.op)) + " '" + node.name + "'"));
+    if (!done)
+      return tl::unexpected<Error>(with_context(std::move(done.error()), std::string(op_name(node.op)) + " '" + node.name + "'"));
   }
   LATHE_CHECK_OK(copy_outputs(state));
   LATHE_TRY(ProgramImage image, writer.finish(target));

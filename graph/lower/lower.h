@@ -1,7 +1,8 @@
 // Lowering: a graph becomes a program image (PLAN and WEIGHTS bytes) for a target.
 //
 // The graph must have been through lowering_passes(). Operands per op: runtime/exec/exec.h. Constants are packed for the target's
-// kernels, bias is folded with the input's zero point for both storages, per-channel multipliers are computed in double and rounded once.
+// kernels, bias is folded with the input's zero point for both storages, per-channel multipliers are computed in double and
+// rounded once.
 #pragma once
 #include <memory>
 #include <string>
@@ -32,7 +33,8 @@ struct ProgramImage {
   std::vector<std::string> symbol_names;
 };
 
-// Errors: kUnsupported naming node and op (no kernel, an operand that must be constant is not), kInvalidArgument (accumulator bound).
+// Errors: kUnsupported naming node and op (no kernel, an operand that must be constant is not), kInvalidArgument (accumulator
+// bound).
 Result<ProgramImage> lower(const Graph& graph, Target target);
 
 }  // namespace lathe

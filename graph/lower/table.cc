@@ -1,5 +1,5 @@
-// One-input functions on s8 as tables of 256 bytes, and the exponential table of Softmax. Tables are made here, once, in double with the
-// host's libm and rounded by ARITHMETIC.md's quantize, and stored: devices only look up.
+// One-input functions on s8 as tables of 256 bytes, and the exponential table of Softmax. Tables are made here, once, in double
+// with the host's libm and rounded by ARITHMETIC.md's quantize, and stored: devices only look up.
 #include <cmath>
 
 #include "graph/lower/lowering.h"
@@ -39,7 +39,8 @@ Result<void> lower_table(Lowering& state, const Node& node) {
 Result<void> lower_softmax(Lowering& state, const Node& node) {
   LATHE_TRY(const QuantParams x, tensor_quant(state.graph.value(node.inputs[0])));
   std::vector<uint16_t> table(256);
-  for (int32_t d = 0; d < 256; ++d) table[static_cast<size_t>(d)] = static_cast<uint16_t>(std::nearbyint(65535.0 * std::exp(-static_cast<double>(x.scale) * d)));
+  for (int32_t d = 0; d < 256; ++d)
+    table[static_cast<size_t>(d)] = static_cast<uint16_t>(std::nearbyint(65535.0 * std::exp(-static_cast<double>(x.scale) * d)));
   std::vector<uint32_t> in(2, kNoTensor);
   const int64_t dims[] = {256};
   LATHE_TRY(in[0], state.operand(node.inputs[0]));

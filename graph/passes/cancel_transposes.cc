@@ -1,6 +1,7 @@
-// Importers wrap every convolution-like op in Transposes (NCHW in, NHWC inside). This pass makes them few: it composes neighbours, drops
-// identities and duplicates, folds those of constants, bypasses those that a Reshape or a reduction does not see, and moves whole regions of
-// layout-free ops to the other order of axes where that removes more Transposes than it inserts (graph/passes/transpose_region.h).
+// Importers wrap every convolution-like op in Transposes (NCHW in, NHWC inside). This pass makes them few: it composes
+// neighbours, drops identities and duplicates, folds those of constants, bypasses those that a Reshape or a reduction does not
+// see, and moves whole regions of layout-free ops to the other order of axes where that removes more Transposes than it inserts
+// (graph/passes/transpose_region.h).
 //
 // It ends, because every step lowers (number of Transposes, their distance from the graph's outputs), in this order.
 #include "graph/op_def.h"
@@ -19,7 +20,8 @@ bool fold_constant_operand(Rewriter& rewriter, NodeId n, const Ints& perm) {
   const ValueId in = graph.node(n).inputs[0], out = graph.node(n).outputs[0];
   const Value value = graph.value(in);
   const std::optional<std::vector<int64_t>> dims = known_dims(graph, in);
-  if (value.kind != ValueKind::kConstant || !dims || (value.quant && value.quant->axis >= 0) || graph.is_output(out)) return false;
+  if (value.kind != ValueKind::kConstant || !dims || (value.quant && value.quant->axis >= 0) || graph.is_output(out))
+    return false;
   const Constant moved = permuted(value.constant, dtype_bytes(value.type.dtype), *dims, perm);
   rewriter.replace(out, rewriter.constant(graph.fresh_name(value.name), graph.value(out).type, moved, value.quant));
   rewriter.erase(n);
@@ -69,7 +71,9 @@ bool merge_with_twin(Rewriter& rewriter, NodeId n, const Ints& perm) {
 bool bypass_reduction(Rewriter& rewriter, NodeId reader, ValueId transposed, ValueId from, const Ints& perm) {
   const Node& node = rewriter.graph().node(reader);
   const OpDef& def = op_def(node.op);
-  if (!def.layout_free || def.permute == nullptr || node.op == Op::kTranspose || node.inputs[0] != transposed || node.inputs.size() != 1) return false;
+  if (!def.layout_free || def.permute == nullptr || node.op == Op::kTranspose || node.inputs[0] != transposed ||
+      node.inputs.size() != 1)
+    return false;
   Attrs attrs = node.attrs;
   const Ints left = def.permute(attrs, perm);
   if (left.count >= perm.count || !is_identity(left)) return false;
@@ -115,7 +119,8 @@ bool merge_into_reshape(Rewriter& rewriter, NodeId n, const Ints& perm) {
   }
   if (unknown > 1) return false;
   const ValueId target = new_s64_constant(rewriter, graph.value(out).name + ".shape", shape);
-  const ValueId made = rewriter.insert(n, Op::kReshape, NoAttrs{}, {from, target}, graph.fresh_name(graph.value(out).name), graph.value(out).quant);
+  const ValueId made = rewriter.insert(n, Op::kReshape, NoAttrs{}, {from, target}, graph.fresh_name(graph.value(out).name),
+                                       graph.value(out).quant);
   const std::string name = graph.node(n).name;
   rewriter.replace(out, made);
   rewriter.erase(n);

@@ -1,5 +1,6 @@
-// Nodes that return their operand unchanged: a Cast to the same type, a Clamp without bounds, a Pad by nothing, a Reshape to the same
-// dims, a Concat of one, an Add of zero or Mul by one that changes no shape. An identity between a graph input and a graph output stays: outputs have their own memory.
+// Nodes that return their operand unchanged: a Cast to the same type, a Clamp without bounds, a Pad by nothing, a Reshape to the
+// same dims, a Concat of one, an Add of zero or Mul by one that changes no shape. An identity between a graph input and a graph
+// output stays: outputs have their own memory.
 #include <algorithm>
 
 #include "graph/passes/match.h"

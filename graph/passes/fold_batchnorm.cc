@@ -1,6 +1,6 @@
-// BatchNorm(conv) becomes a convolution with other weights: w'[c] = w[c] * scale[c], b'[c] = b[c] * scale[c] + shift[c] (Jacob et al. 2018,
-// section 3.2). Legal only if the BatchNorm alone reads the result, runs along its channel axis, all parameters are constant, and the op has
-// no residual or clamp. Any number of groups: c is the output channel. Computed in double, rounded once.
+// BatchNorm(conv) becomes a convolution with other weights: w'[c] = w[c] * scale[c], b'[c] = b[c] * scale[c] + shift[c] (Jacob et
+// al. 2018, section 3.2). Legal only if the BatchNorm alone reads the result, runs along its channel axis, all parameters are
+// constant, and the op has no residual or clamp. Any number of groups: c is the output channel. Computed in double, rounded once.
 #include <cmath>
 
 #include "graph/passes/affine.h"
@@ -43,7 +43,8 @@ std::optional<Folded> match(const Graph& graph, const Node& batchnorm) {
   const size_t rank = graph.value(between).type.dims.size();
   if (static_cast<size_t>(std::get<BatchNormAttrs>(batchnorm.attrs).axis) + 1 != rank) return std::nullopt;
   const std::optional<Affine> affine = batchnorm_affine(graph, batchnorm);
-  if (!affine || affine->scale.empty() || static_cast<int64_t>(affine->scale.size()) != out_channels(graph, *conv)) return std::nullopt;
+  if (!affine || affine->scale.empty() || static_cast<int64_t>(affine->scale.size()) != out_channels(graph, *conv))
+    return std::nullopt;
   return fold(graph, *conv, *affine);
 }
 

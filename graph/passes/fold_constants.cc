@@ -1,5 +1,6 @@
-// Runs every node whose operands are all constants, once, and puts its results in its place: a graph of that node alone is lowered and goes
-// through the one executor. What the executor cannot run, what writes variables, and results much larger than their operands stay.
+// Runs every node whose operands are all constants, once, and puts its results in its place: a graph of that node alone is
+// lowered and goes through the one executor. What the executor cannot run, what writes variables, and results much larger than
+// their operands stay.
 #include <algorithm>
 
 #include "graph/lower/load.h"
@@ -9,11 +10,13 @@
 namespace lathe::passes {
 namespace {
 
-// A result may be this many times as large as the node's operands together, or this many bytes: a model does not grow much by folding.
+// A result may be this many times as large as the node's operands together, or this many bytes: a model does not grow much by
+// folding.
 constexpr uint64_t kMaxGrowth = 4, kAlwaysBytes = 4096;
 
 bool all_constant(const Graph& graph, const Node& node) {
-  return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return v == kNoId || graph.value(v).kind == ValueKind::kConstant; });
+  return std::all_of(node.inputs.begin(), node.inputs.end(),
+                     [&](ValueId v) { return v == kNoId || graph.value(v).kind == ValueKind::kConstant; });
 }
 
 // Bytes of a dense value, or nothing if its size is unknown or absurd.
@@ -86,7 +89,9 @@ Result<void> fold_constants(Rewriter& rewriter) {
   Graph& graph = rewriter.graph();
   for (NodeId n : rewriter.nodes()) {
     const Node node = graph.node(n);
-    if (node.inputs.empty() || node.outputs.empty() || !node.regions.empty() || !all_constant(graph, node) || !worth_folding(graph, node)) continue;
+    if (node.inputs.empty() || node.outputs.empty() || !node.regions.empty() || !all_constant(graph, node) ||
+        !worth_folding(graph, node))
+      continue;
     LATHE_TRY(const Graph alone, graph_of(graph, node));
     const Result<std::vector<Constant>> results = run(alone);
     if (!results) {

@@ -1,7 +1,9 @@
-// FullyConnected(Reshape(Transpose(x))) that flattens an image reads x's own order instead: the columns of the constant weights are permuted once.
+// FullyConnected(Reshape(Transpose(x))) that flattens an image reads x's own order instead: the columns of the constant weights
+// are permuted once.
 //
-// The Transpose keeps axis 0, the Reshape keeps it too and flattens all others. With t = Transpose(x, perm), column k of the weights belongs to one
-// element of t's axes 1.., which is an element of x's: w'[n, x axes] = Transpose(w[n, t axes], inverse(perm)).
+// The Transpose keeps axis 0, the Reshape keeps it too and flattens all others. With t = Transpose(x, perm), column k of the
+// weights belongs to one element of t's axes 1.., which is an element of x's: w'[n, x axes] = Transpose(w[n, t axes],
+// inverse(perm)).
 #include <functional>
 #include <numeric>
 

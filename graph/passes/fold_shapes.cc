@@ -1,5 +1,5 @@
-// Values whose contents inference knows as numbers become constants, so that shape subgraphs vanish. Contents with symbols stay: their
-// readers take them from inference, and lowering does not run what only feeds shapes.
+// Values whose contents inference knows as numbers become constants, so that shape subgraphs vanish. Contents with symbols stay:
+// their readers take them from inference, and lowering does not run what only feeds shapes.
 #include <limits>
 
 #include "graph/passes/match.h"
@@ -40,7 +40,8 @@ Result<void> fold_shapes(Rewriter& rewriter) {
       if (graph.is_output(out) || graph.consumers(out).empty()) continue;
       std::optional<Constant> contents = known_contents(graph, graph.value(out));
       if (!contents) continue;
-      rewriter.replace(out, rewriter.constant(graph.fresh_name(graph.value(out).name), graph.value(out).type, std::move(*contents)));
+      rewriter.replace(out,
+                       rewriter.constant(graph.fresh_name(graph.value(out).name), graph.value(out).type, std::move(*contents)));
     }
   }
   rewriter.sweep();

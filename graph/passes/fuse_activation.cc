@@ -1,6 +1,6 @@
-// A Clamp goes into the op that makes its operand, when that op ends in a clamp (its attributes have lo and hi), nothing else reads the
-// unclamped value, and both are float or have the same quantization parameters: then the op rounds once, to the same grid, as before.
-// The op keeps its name; a residual is added before the clamp, so this pass runs after fuse-residual.
+// A Clamp goes into the op that makes its operand, when that op ends in a clamp (its attributes have lo and hi), nothing else
+// reads the unclamped value, and both are float or have the same quantization parameters: then the op rounds once, to the same
+// grid, as before. The op keeps its name; a residual is added before the clamp, so this pass runs after fuse-residual.
 #include "graph/passes/match.h"
 #include "graph/passes/passes.h"
 
@@ -9,7 +9,8 @@ namespace {
 
 bool fits(const Graph& graph, const Node& clamp, const Node& above) {
   const Value &x = graph.value(clamp.inputs[0]), &y = graph.value(clamp.outputs[0]);
-  return above.op != Op::kClamp && clamp_of(above.attrs) && x.type == y.type && x.quant == y.quant && read_once(graph, clamp.inputs[0]);
+  return above.op != Op::kClamp && clamp_of(above.attrs) && x.type == y.type && x.quant == y.quant &&
+         read_once(graph, clamp.inputs[0]);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Add(conv, c) and Sub(conv, c) with a constant per output channel go into the bias of the Conv2d or FullyConnected, which nothing else may
-// read and which has no residual or clamp. A clamp of the Add becomes the op's.
+// Add(conv, c) and Sub(conv, c) with a constant per output channel go into the bias of the Conv2d or FullyConnected, which
+// nothing else may read and which has no residual or clamp. A clamp of the Add becomes the op's.
 #include "graph/passes/match.h"
 #include "graph/passes/passes.h"
 
@@ -45,7 +45,8 @@ Result<void> fuse_bias(Rewriter& rewriter) {
     set_clamp(attrs, *clamp_of(node.attrs));
     const ValueId result = graph.node(found->producer).outputs[0], sum = node.outputs[0];
     const int64_t channels = static_cast<int64_t>(found->bias.size());
-    rewriter.set_input(found->producer, 2, new_f32_constant(rewriter, graph.node(found->producer).name + ".bias", {channels}, found->bias));
+    rewriter.set_input(found->producer, 2,
+                       new_f32_constant(rewriter, graph.node(found->producer).name + ".bias", {channels}, found->bias));
     rewriter.set_attrs(found->producer, attrs);
     rewriter.replace(sum, result);
     rewriter.erase(n);

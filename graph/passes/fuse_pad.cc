@@ -1,5 +1,5 @@
-// Pad before a Conv2d (zeros), an AvgPool2d (zeros that it counts) or a MaxPool2d (minus infinity) becomes the op's own padding, if it pads
-// rows and columns only and takes nothing away. The Pad itself goes when nothing else reads it.
+// Pad before a Conv2d (zeros), an AvgPool2d (zeros that it counts) or a MaxPool2d (minus infinity) becomes the op's own padding,
+// if it pads rows and columns only and takes nothing away. The Pad itself goes when nothing else reads it.
 #include <limits>
 
 #include "graph/passes/match.h"

@@ -1,6 +1,7 @@
-// Add(conv, other) becomes conv with a residual operand: y = clamp(conv(x) + residual). The convolution (or fully connected op) must be
-// float, read by the Add alone, have no residual and no clamp yet (a clamp would come after the sum), and make the very shape of
-// the sum. Of two candidates the later one takes the residual; it moves down to where the Add stood if the residual is made after it.
+// Add(conv, other) becomes conv with a residual operand: y = clamp(conv(x) + residual). The convolution (or fully connected op)
+// must be float, read by the Add alone, have no residual and no clamp yet (a clamp would come after the sum), and make the very
+// shape of the sum. Of two candidates the later one takes the residual; it moves down to where the Add stood if the residual is
+// made after it.
 #include <algorithm>
 
 #include "graph/passes/match.h"
@@ -26,7 +27,8 @@ uint32_t made_at(const Graph& graph, const std::vector<uint32_t>& pos, ValueId v
 
 void fuse(Rewriter& rewriter, NodeId add, size_t side) {
   Graph& graph = rewriter.graph();
-  const ValueId result = graph.node(add).inputs[side], residual = graph.node(add).inputs[1 - side], sum = graph.node(add).outputs[0];
+  const ValueId result = graph.node(add).inputs[side], residual = graph.node(add).inputs[1 - side],
+                sum = graph.node(add).outputs[0];
   const NodeId conv = graph.value(result).producer;
   Attrs attrs = graph.node(conv).attrs;
   set_clamp(attrs, clamp_after(*clamp_of(attrs), *clamp_of(graph.node(add).attrs)));

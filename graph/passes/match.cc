@@ -87,7 +87,8 @@ std::optional<std::vector<float>> per_channel_constant(const Graph& graph, Value
   return values;
 }
 
-ValueId new_f32_constant(Rewriter& rewriter, const std::string& stem, const std::vector<int64_t>& dims, const std::vector<float>& values) {
+ValueId new_f32_constant(Rewriter& rewriter, const std::string& stem, const std::vector<int64_t>& dims,
+                         const std::vector<float>& values) {
   Graph& graph = rewriter.graph();
   TensorType type{DType::kF32, {}};
   for (int64_t d : dims) type.dims.push_back(graph.dims().constant(d));

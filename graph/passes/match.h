@@ -32,12 +32,13 @@ void set_clamp(Attrs& attrs, ClampBounds bounds);
 // clamp(clamp(v, first), second) as one clamp.
 ClampBounds clamp_after(ClampBounds first, ClampBounds second);
 
-// A constant's value per index of the last axis of an n-channel result: a scalar repeats; [n] and [1, .., 1, n] give their elements;
-// anything else is no per-channel constant.
+// A constant's value per index of the last axis of an n-channel result: a scalar repeats; [n] and [1, .., 1, n] give their
+// elements; anything else is no per-channel constant.
 std::optional<std::vector<float>> per_channel_constant(const Graph& graph, ValueId v, int64_t n);
 
 // New constants. `stem` becomes a fresh name.
-ValueId new_f32_constant(Rewriter& rewriter, const std::string& stem, const std::vector<int64_t>& dims, const std::vector<float>& values);
+ValueId new_f32_constant(Rewriter& rewriter, const std::string& stem, const std::vector<int64_t>& dims,
+                         const std::vector<float>& values);
 ValueId new_s64_constant(Rewriter& rewriter, const std::string& stem, const std::vector<int64_t>& values);
 
 }  // namespace lathe::passes

@@ -1,7 +1,8 @@
 // Every rewrite, one function and one file each (graph/passes/<name>.cc). The ordered lists stand in graph/pass.cc.
 //
-// A pass edits only through the rewriter and leaves a graph that verify() accepts; it keeps what the graph computes. `true only of float`
-// rewrites look at values without quantization parameters, because passes never remove a rounding that a quantized graph states.
+// A pass edits only through the rewriter and leaves a graph that verify() accepts; it keeps what the graph computes. `true only
+// of float` rewrites look at values without quantization parameters, because passes never remove a rounding that a quantized
+// graph states.
 #pragma once
 #include "graph/rewriter.h"
 

@@ -48,7 +48,8 @@ Constant permuted(const Constant& constant, uint32_t elem_bytes, const std::vect
   std::vector<int64_t> index(rank, 0);  // of the result
   for (size_t at = 0; at < out.size(); at += elem_bytes) {
     size_t from = 0;
-    for (size_t i = 0; i < rank; ++i) from += static_cast<size_t>(index[i]) * stride[static_cast<size_t>(perm[static_cast<int32_t>(i)])];
+    for (size_t i = 0; i < rank; ++i)
+      from += static_cast<size_t>(index[i]) * stride[static_cast<size_t>(perm[static_cast<int32_t>(i)])];
     std::memcpy(out.data() + at, constant.bytes.data() + from, elem_bytes);
     for (size_t i = rank; i-- > 0;) {
       if (++index[i] < dims[static_cast<size_t>(perm[static_cast<int32_t>(i)])]) break;

@@ -1,5 +1,5 @@
-// A float BatchNorm that no convolution took becomes Mul and Add by constants that broadcast along its axis, which have integer forms and
-// take activations. BatchNorm with parameters that are no constants stays.
+// A float BatchNorm that no convolution took becomes Mul and Add by constants that broadcast along its axis, which have integer
+// forms and take activations. BatchNorm with parameters that are no constants stays.
 #include "graph/passes/affine.h"
 #include "graph/passes/match.h"
 #include "graph/passes/passes.h"
@@ -22,10 +22,12 @@ Result<void> split_batchnorm(Rewriter& rewriter) {
     if (node.dead || node.op != Op::kBatchNorm || !is_float(graph, node.outputs[0])) continue;
     const std::optional<Affine> affine = batchnorm_affine(graph, node);
     if (!affine) continue;
-    const size_t trailing = graph.value(node.inputs[0]).type.dims.size() - 1 - static_cast<size_t>(std::get<BatchNormAttrs>(node.attrs).axis);
+    const size_t trailing =
+        graph.value(node.inputs[0]).type.dims.size() - 1 - static_cast<size_t>(std::get<BatchNormAttrs>(node.attrs).axis);
     const ValueId scale = broadcast_constant(rewriter, node.name + ".scale", affine->scale, trailing);
     const ValueId shift = broadcast_constant(rewriter, node.name + ".shift", affine->shift, trailing);
-    const ValueId product = rewriter.insert(n, Op::kMul, BinaryAttrs{}, {node.inputs[0], scale}, graph.fresh_name(node.name + ".mul"));
+    const ValueId product =
+        rewriter.insert(n, Op::kMul, BinaryAttrs{}, {node.inputs[0], scale}, graph.fresh_name(node.name + ".mul"));
     const ValueId sum = rewriter.insert(n, Op::kAdd, BinaryAttrs{}, {product, shift}, graph.fresh_name(node.name + ".add"));
     rewriter.replace(node.outputs[0], sum);
     rewriter.erase(n);

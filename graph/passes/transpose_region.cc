@@ -13,7 +13,8 @@ namespace {
 
 size_t rank_of(const Graph& graph, ValueId v) { return graph.value(v).type.dims.size(); }
 
-// Operands that are permuted with the node: all of an elementwise op's or Concat's, else the first (the others are parameters along an axis).
+// Operands that are permuted with the node: all of an elementwise op's or Concat's, else the first (the others are parameters
+// along an axis).
 size_t permuted_operands(const Node& node) {
   const bool all = std::holds_alternative<BinaryAttrs>(node.attrs) || node.op == Op::kConcat;
   return all ? node.inputs.size() : 1;
@@ -29,7 +30,8 @@ bool can_permute_operand(const Graph& graph, const Node& node, ValueId v, size_t
   const Value& value = graph.value(v);
   if (value.quant && value.quant->axis >= 0) return false;
   if (value.kind != ValueKind::kConstant) return rank_of(graph, v) == rank;
-  return rank_of(graph, v) <= rank && known_dims(graph, v) && (rank_of(graph, v) == rank || std::holds_alternative<BinaryAttrs>(node.attrs));
+  return rank_of(graph, v) <= rank && known_dims(graph, v) &&
+         (rank_of(graph, v) == rank || std::holds_alternative<BinaryAttrs>(node.attrs));
 }
 
 // Values through which a region grows: as large in rank as q, and not constant.
@@ -37,7 +39,9 @@ bool links(const Graph& graph, ValueId v, const Ints& q) {
   return v != kNoId && graph.value(v).kind == ValueKind::kTemporary && rank_of(graph, v) == static_cast<size_t>(q.count);
 }
 
-bool contains(const Region& region, NodeId n) { return std::find(region.nodes.begin(), region.nodes.end(), n) != region.nodes.end(); }
+bool contains(const Region& region, NodeId n) {
+  return std::find(region.nodes.begin(), region.nodes.end(), n) != region.nodes.end();
+}
 
 // The result of a Transpose of v by `perm` that stands before the region, or kNoId.
 ValueId transposed_before(const Graph& graph, const Region& region, ValueId v, const Ints& perm) {
@@ -83,7 +87,8 @@ void cost_above(const Graph& graph, const Region& region, ValueId v, RegionCost&
     return;
   }
   const std::vector<NodeId> readers = graph.consumers(v);
-  const bool goes = !graph.is_output(v) && std::all_of(readers.begin(), readers.end(), [&](NodeId n) { return contains(region, n); });
+  const bool goes =
+      !graph.is_output(v) && std::all_of(readers.begin(), readers.end(), [&](NodeId n) { return contains(region, n); });
   cost.removed += goes ? 1 : 0;
   cost.inserted_above += is_identity(compose(*p, inverse(region.q))) ? 0 : 1;
 }
@@ -130,7 +135,8 @@ class Converter {
     const Ints perm = inverse(region_.q);
     TensorType type{value.type.dtype, {}};
     for (int32_t i = 0; i < perm.count; ++i) type.dims.push_back(graph_.dims().constant(dims[static_cast<size_t>(perm[i])]));
-    return rewriter_.constant(graph_.fresh_name(value.name), type, permuted(value.constant, dtype_bytes(type.dtype), dims, perm), value.quant);
+    return rewriter_.constant(graph_.fresh_name(value.name), type, permuted(value.constant, dtype_bytes(type.dtype), dims, perm),
+                              value.quant);
   }
 
   ValueId operand_twin(NodeId before, ValueId v) {
@@ -140,11 +146,12 @@ class Converter {
     const Ints perm = p == nullptr ? inverse(region_.q) : compose(*p, inverse(region_.q));
     if (is_identity(perm)) return from;
     if (const ValueId known = transposed_before(graph_, region_, from, perm); known != kNoId) return known;
-    return rewriter_.insert(before, Op::kTranspose, PermAttrs{perm}, {from}, graph_.fresh_name(graph_.value(from).name + ".transpose"),
-                            graph_.value(from).quant);
+    return rewriter_.insert(before, Op::kTranspose, PermAttrs{perm}, {from},
+                            graph_.fresh_name(graph_.value(from).name + ".transpose"), graph_.value(from).quant);
   }
 
-  // Gives readers outside the region what they read before: Transposes are composed with the new order, others read a Transpose of the twin.
+  // Gives readers outside the region what they read before: Transposes are composed with the new order, others read a Transpose
+  // of the twin.
   void wrap(NodeId n) {
     const ValueId v = graph_.node(n).outputs[0], made = twins_[v];
     const Ints q = region_.q;
@@ -157,7 +164,8 @@ class Converter {
       }
     }
     const std::vector<NodeId> readers = graph_.consumers(v);
-    if (!graph_.is_output(v) && std::all_of(readers.begin(), readers.end(), [&](NodeId r) { return contains(region_, r); })) return;
+    if (!graph_.is_output(v) && std::all_of(readers.begin(), readers.end(), [&](NodeId r) { return contains(region_, r); }))
+      return;
     const ValueId back = rewriter_.insert(next_to(n), Op::kTranspose, PermAttrs{q}, {made},
                                           graph_.fresh_name(graph_.value(v).name + ".transpose"), graph_.value(v).quant);
     rewriter_.replace(v, back);
@@ -170,8 +178,8 @@ class Converter {
     if (is_identity(perm) && may_vanish) {
       rewriter_.replace(out, made);
     } else {
-      const ValueId fresh = rewriter_.insert(reader, Op::kTranspose, PermAttrs{perm}, {made}, graph_.fresh_name(graph_.node(reader).name),
-                                             graph_.value(out).quant);
+      const ValueId fresh = rewriter_.insert(reader, Op::kTranspose, PermAttrs{perm}, {made},
+                                             graph_.fresh_name(graph_.node(reader).name), graph_.value(out).quant);
       rewriter_.replace(out, fresh);
     }
     rewriter_.erase(reader);
@@ -196,7 +204,8 @@ class Converter {
 bool can_permute(const Graph& graph, NodeId n, const Ints& q) {
   const Node& node = graph.node(n);
   const OpDef& def = op_def(node.op);
-  if (node.dead || !def.layout_free || node.op == Op::kTranspose || node.outputs.size() != 1 || !links(graph, node.outputs[0], q)) return false;
+  if (node.dead || !def.layout_free || node.op == Op::kTranspose || node.outputs.size() != 1 || !links(graph, node.outputs[0], q))
+    return false;
   if (def.permute != nullptr) {
     Attrs attrs = node.attrs;
     if (!(def.permute(attrs, q) == q)) return false;

@@ -1,7 +1,7 @@
 // A connected set of nodes that can work in another order of axes, and what it costs to let them.
 //
-// Converting a region for perm q gives every value v of it a twin v' with v = Transpose(v', q). Transposes at its border then cancel, or have
-// to be inserted. Used by cancel-transposes only.
+// Converting a region for perm q gives every value v of it a twin v' with v = Transpose(v', q). Transposes at its border then
+// cancel, or have to be inserted. Used by cancel-transposes only.
 #pragma once
 #include <vector>
 
@@ -27,7 +27,8 @@ struct RegionCost {
   int inserted_below = 0;  // at results that are read outside
   int untransposed = 0;    // operands from outside that no Transpose makes
   int gain() const { return removed - inserted_above - inserted_below; }
-  // As many Transposes as before, but all of them below the region, where they no longer stand between producers and their activations.
+  // As many Transposes as before, but all of them below the region, where they no longer stand between producers and their
+  // activations.
   bool sinks() const { return gain() == 0 && removed > 0 && inserted_above == 0 && untransposed == 0; }
 };
 RegionCost region_cost(const Graph& graph, const Region& region);

@@ -115,7 +115,8 @@ std::vector<std::vector<std::byte>> run_program(std::shared_ptr<const LoadedProg
   const auto bound = (*session)->bind(shapes);
   REQUIRE_MESSAGE(bound, bound.error().message);
   for (uint32_t i = 0; i < p.tensor_count(); ++i) {
-    if (p.tensor(i).kind == TensorKind::kOutput) outputs[p.tensor(i).port].resize(shape_bytes((*session)->output_shape(p.tensor(i).port), p.tensor(i).dtype));
+    if (p.tensor(i).kind == TensorKind::kOutput)
+      outputs[p.tensor(i).port].resize(shape_bytes((*session)->output_shape(p.tensor(i).port), p.tensor(i).dtype));
   }
   std::vector<const void*> in;
   std::vector<void*> out;

@@ -11,8 +11,10 @@
 
 namespace lathe::test {
 
-// `constant %name : f32[dims] = ...` with uniform random elements in [lo, hi), the same for the same seed; s8 with quantization parameters.
-std::string random_f32(const std::string& name, const std::vector<int64_t>& dims, uint32_t seed, float lo = -1.0f, float hi = 1.0f);
+// `constant %name : f32[dims] = ...` with uniform random elements in [lo, hi), the same for the same seed; s8 with quantization
+// parameters.
+std::string random_f32(const std::string& name, const std::vector<int64_t>& dims, uint32_t seed, float lo = -1.0f,
+                       float hi = 1.0f);
 std::string random_s8(const std::string& name, const std::vector<int64_t>& dims, uint32_t seed, const std::string& quant);
 
 // The graph of `graph { body }`; a failure ends the test case.
@@ -21,7 +23,8 @@ Graph parsed(const std::string& body);
 // Node and output lines without types: `%y = Conv2d (%x, %w) {pad=[1,1,1,1]}`, one per line.
 std::string nodes(const Graph& graph);
 
-// Bytes of all outputs for random inputs that depend on `seed` and the inputs' order; every symbol is 2. The graph is lowered as it is.
+// Bytes of all outputs for random inputs that depend on `seed` and the inputs' order; every symbol is 2. The graph is lowered as
+// it is.
 struct RunOptions {
   uint32_t seed = 1;
   kernels::IsaSet isa = kernels::kIsaScalar;

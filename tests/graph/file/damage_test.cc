@@ -34,7 +34,8 @@ bool exercise(const std::vector<uint8_t>& bytes) {
       shapes[0].dims[0] = 1;
       shapes[0].dims[1] = shapes[0].dims[2] = 6;
       shapes[0].dims[3] = 3;
-      (void)(*session)->bind(std::span(shapes, (*program)->program.header().input_count <= 2 ? (*program)->program.header().input_count : 0));
+      (void)(*session)->bind(
+          std::span(shapes, (*program)->program.header().input_count <= 2 ? (*program)->program.header().input_count : 0));
     }
   }
   return check_model_file(file).has_value();

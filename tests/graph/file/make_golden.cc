@@ -1,4 +1,5 @@
-// Writes the golden file of this version: `make_golden tests/golden/format-<major>.<minor>.lathe`, once, when a minor is released.
+// Writes the golden file of this version: `make_golden tests/golden/format-<major>.<minor>.lathe`, once, when a minor is
+// released.
 #include <cstdio>
 #include <cstring>
 

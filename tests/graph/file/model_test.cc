@@ -109,7 +109,8 @@ TEST_CASE("files are written whole, and errors name them") {
   CHECK(open_program(path));
   CHECK(check_model_file(path));
   CHECK(!write_model(folder.file("no/such/folder/m.lathe"), parsed(samples()[0].body)));
-  std::ofstream(path, std::ios::binary | std::ios::trunc) << "not a model file, but long enough to hold a header of sixty-four bytes or more";
+  std::ofstream(path, std::ios::binary | std::ios::trunc)
+      << "not a model file, but long enough to hold a header of sixty-four bytes or more";
   const auto broken = read_model(path);
   REQUIRE(!broken);
   CHECK(broken.error().message.find(path) == 0);

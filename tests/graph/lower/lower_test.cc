@@ -40,7 +40,8 @@ TEST_CASE("targets have names") {
 }
 
 TEST_CASE("a program has the graph's ports, symbols, steps and names") {
-  const auto loaded = program_of("input %x : f32[N,4,4,2]\n" + random_f32("w", {3, 1, 1, 2}, 1) + "%c = Conv2d \"conv\" (%x, %w)\n%y = Exp \"exp\" (%c)\noutput %y\noutput %c\n");
+  const auto loaded = program_of("input %x : f32[N,4,4,2]\n" + random_f32("w", {3, 1, 1, 2}, 1) +
+                                 "%c = Conv2d \"conv\" (%x, %w)\n%y = Exp \"exp\" (%c)\noutput %y\noutput %c\n");
   const Program& p = loaded->program;
   CHECK(p.header().input_count == 1);
   CHECK(p.header().output_count == 2);
@@ -58,14 +59,16 @@ TEST_CASE("a program has the graph's ports, symbols, steps and names") {
 }
 
 TEST_CASE("every constant is stored once") {
-  const auto loaded = program_of("input %x : f32[N,4,4,2]\n" + random_f32("w", {2, 1, 1, 2}, 1) + random_f32("v", {2, 1, 1, 2}, 1) +
-                                 "%a = Conv2d (%x, %w)\n%b = Conv2d (%a, %v)\n%y = Conv2d (%b, %w)\noutput %y\n");
+  const auto loaded =
+      program_of("input %x : f32[N,4,4,2]\n" + random_f32("w", {2, 1, 1, 2}, 1) + random_f32("v", {2, 1, 1, 2}, 1) +
+                 "%a = Conv2d (%x, %w)\n%b = Conv2d (%a, %v)\n%y = Conv2d (%b, %w)\noutput %y\n");
   CHECK(stored<float>(loaded->program, 0, 1) == stored<float>(loaded->program, 1, 1));
   CHECK(stored<float>(loaded->program, 0, 1) == stored<float>(loaded->program, 2, 1));
 }
 
 TEST_CASE("outputs that are inputs or constants are copies") {
-  const auto outputs = run_program(program_of("input %x : f32[2]\nconstant %k : f32[2] = [3, 4]\n%y = Exp (%x)\noutput %y\noutput %x\noutput %k\n"));
+  const auto outputs = run_program(
+      program_of("input %x : f32[2]\nconstant %k : f32[2] = [3, 4]\n%y = Exp (%x)\noutput %y\noutput %x\noutput %k\n"));
   REQUIRE(outputs.size() == 3);
   float y, x, k[2];
   std::memcpy(&y, outputs[0].data(), sizeof y);
@@ -76,8 +79,9 @@ TEST_CASE("outputs that are inputs or constants are copies") {
 }
 
 TEST_CASE("what only feeds shapes does not run, and a transpose that moves axes of size 1 is a reshape") {
-  const auto loaded = program_of("input %x : f32[N,4,1,1]\nconstant %i : s64[1] = [0]\nconstant %k : s64[1] = [4]\n%s = Shape (%x)\n%g = Gather (%s, %i)\n"
-                                 "%t = Concat (%g, %k) {axis=0}\n%p = Transpose (%x) {perm=[0,2,3,1]}\n%y = Reshape (%p, %t)\noutput %y\n");
+  const auto loaded = program_of(
+      "input %x : f32[N,4,1,1]\nconstant %i : s64[1] = [0]\nconstant %k : s64[1] = [4]\n%s = Shape (%x)\n%g = Gather (%s, %i)\n"
+      "%t = Concat (%g, %k) {axis=0}\n%p = Transpose (%x) {perm=[0,2,3,1]}\n%y = Reshape (%p, %t)\noutput %y\n");
   CHECK(loaded->step_names == std::vector<std::string>{"p", "y"});
   CHECK(static_cast<Op>(loaded->program.step(0).op) == Op::kReshape);
 }
@@ -85,7 +89,8 @@ TEST_CASE("what only feeds shapes does not run, and a transpose that moves axes 
 const std::string kQuantX = "input %x : s8[1,5,5,4] quant(scale=0.5, zero_point=-7)\n";
 const std::string kWeightQuant = "quant(axis=0, scales=[0.25, 0.5, 0.125, 1], zero_points=[0, 0, 0, 0])";
 constexpr float kWeightScales[] = {0.25f, 0.5f, 0.125f, 1.0f};
-const std::string kBias = "constant %b : s32[4] quant(axis=0, scales=[0.125, 0.25, 0.0625, 0.5], zero_points=[0, 0, 0, 0]) = [100, -200, 3000, -4]\n";
+const std::string kBias =
+    "constant %b : s32[4] quant(axis=0, scales=[0.125, 0.25, 0.0625, 0.5], zero_points=[0, 0, 0, 0]) = [100, -200, 3000, -4]\n";
 
 TEST_CASE("folded biases and multipliers follow their definition, for both storages") {
   const std::string body = kQuantX + random_s8("w", {4, 3, 3, 4}, 5, kWeightQuant) + kBias +
@@ -120,14 +125,16 @@ int32_t sum_at(const Graph& g, const std::vector<int8_t>& x, int32_t groups, int
 }
 
 // Convolution by its definition in ARITHMETIC.md: an exact sum, rounded once.
-std::vector<int8_t> reference_conv(const Graph& g, int32_t groups, const std::vector<int8_t>& x, const std::vector<int8_t>& residual) {
+std::vector<int8_t> reference_conv(const Graph& g, int32_t groups, const std::vector<int8_t>& x,
+                                   const std::vector<int8_t>& residual) {
   const int32_t lo = quantize(-1000.0f, 40.0f, 3, -128, 127), hi = quantize(2500.0f, 40.0f, 3, -128, 127);
   std::vector<int8_t> y(100);
   for (int32_t at = 0; at < 100; ++at) {
     const int32_t c = at % 4, acc = sum_at(g, x, groups, at / 20, at / 4 % 5, c);
     const float m = static_cast<float>(double{0.5f} * double{kWeightScales[c]} / 40.0);
     const int32_t q = residual.empty() ? requantize(acc, m, 3, lo, hi)
-                                       : requantize_residual(acc, m, residual[static_cast<size_t>(at)], 11, static_cast<float>(20.0 / 40.0), 3, lo, hi);
+                                       : requantize_residual(acc, m, residual[static_cast<size_t>(at)], 11,
+                                                             static_cast<float>(20.0 / 40.0), 3, lo, hi);
     y[static_cast<size_t>(at)] = static_cast<int8_t>(q);
   }
   return y;
@@ -145,9 +152,10 @@ TEST_CASE("integer convolutions equal their definition bit for bit on every stor
       CAPTURE(groups);
       CAPTURE(with_residual);
       const Graph g = parsed(kQuantX + (with_residual ? "input %r : s8[1,5,5,4] quant(scale=20, zero_point=11)\n" : "") +
-                             random_s8("w", {4, 3, 3, 4 / groups}, 5, kWeightQuant) + kBias + "%y : s8[1,5,5,4] quant(scale=40, zero_point=3) = Conv2d (%x, %w, %b" +
-                             (with_residual ? ", %r)" : ")") + " {pad=[1,1,1,1], groups=" + std::to_string(groups) + ", lo=-1000, hi=2500}\noutput %y\noutput %x\n" +
-                             (with_residual ? "output %r\n" : ""));
+                             random_s8("w", {4, 3, 3, 4 / groups}, 5, kWeightQuant) + kBias +
+                             "%y : s8[1,5,5,4] quant(scale=40, zero_point=3) = Conv2d (%x, %w, %b" +
+                             (with_residual ? ", %r)" : ")") + " {pad=[1,1,1,1], groups=" + std::to_string(groups) +
+                             ", lo=-1000, hi=2500}\noutput %y\noutput %x\n" + (with_residual ? "output %r\n" : ""));
       for (const kernels::IsaSet isa : {kernels::kIsaScalar, *machine_isa()}) {
         const auto out = run_graph(g, {9, isa});
         CHECK(as_s8(out[0]) == reference_conv(g, groups, as_s8(out[1]), with_residual ? as_s8(out[2]) : std::vector<int8_t>{}));
@@ -157,7 +165,9 @@ TEST_CASE("integer convolutions equal their definition bit for bit on every stor
 }
 
 TEST_CASE("functions of one input become tables") {
-  const auto loaded = program_of("input %x : s8[4] quant(scale=0.1, zero_point=5)\n%y : s8[4] quant(scale=0.00390625, zero_point=-128) = Sigmoid (%x)\noutput %y\n");
+  const auto loaded = program_of(
+      "input %x : s8[4] quant(scale=0.1, zero_point=5)\n%y : s8[4] quant(scale=0.00390625, zero_point=-128) = Sigmoid "
+      "(%x)\noutput %y\n");
   const auto* table = stored<int8_t>(loaded->program, 0, 1);
   for (const int32_t q : {-128, -1, 5, 60, 127}) {
     const auto value = static_cast<float>(1.0 / (1.0 + std::exp(-static_cast<double>(dequantize(q, 0.1f, 5)))));
@@ -167,7 +177,9 @@ TEST_CASE("functions of one input become tables") {
 }
 
 TEST_CASE("softmax gets the table of its exponentials") {
-  const auto loaded = program_of("input %x : s8[2,4] quant(scale=0.25, zero_point=0)\n%y : s8[2,4] quant(scale=0.00390625, zero_point=-128) = Softmax (%x) {axis=1}\noutput %y\n");
+  const auto loaded = program_of(
+      "input %x : s8[2,4] quant(scale=0.25, zero_point=0)\n%y : s8[2,4] quant(scale=0.00390625, zero_point=-128) = Softmax (%x) "
+      "{axis=1}\noutput %y\n");
   const auto* table = stored<uint16_t>(loaded->program, 0, 1);
   CHECK(table[0] == 65535);
   CHECK(table[4] == static_cast<uint16_t>(std::nearbyint(65535.0 * std::exp(-1.0))));
@@ -177,14 +189,19 @@ TEST_CASE("softmax gets the table of its exponentials") {
 TEST_CASE("sums that could leave int32 are refused, naming node and channel") {
   const std::string error = lower_error(
       "input %x : s8[1,40000] quant(scale=1, zero_point=0)\nconstant %w : s8[1,40000] quant(scale=1, zero_point=0) = splat 127\n"
-      "constant %b : s32[1] quant(scale=1, zero_point=0) = [2147483647]\n%y : s8[1,1] quant(scale=1, zero_point=0) = FullyConnected \"head\" (%x, %w, %b)\noutput %y\n");
+      "constant %b : s32[1] quant(scale=1, zero_point=0) = [2147483647]\n%y : s8[1,1] quant(scale=1, zero_point=0) = "
+      "FullyConnected \"head\" (%x, %w, %b)\noutput %y\n");
   CHECK(error == "FullyConnected 'head': channel 0: the sum can reach 2797723647, which does not fit 32 bits");
 }
 
 TEST_CASE("what cannot be lowered is named") {
-  CHECK(lower_error("input %x : f32[1,4]\ninput %w : f32[3,4]\n%y = FullyConnected \"fc\" (%x, %w)\noutput %y\n") == "FullyConnected 'fc': weight 'w' is not constant");
-  CHECK(lower_error("input %x : s16[1,4] quant(scale=1, zero_point=0)\nconstant %w : s16[1,4] quant(scale=1, zero_point=0) = [1, 2, 3, 4]\n"
-                    "%y : s16[1,1] quant(scale=1, zero_point=0) = FullyConnected \"fc\" (%x, %w)\noutput %y\n") == "FullyConnected 'fc': no kernel for s16 operands");
+  CHECK(lower_error("input %x : f32[1,4]\ninput %w : f32[3,4]\n%y = FullyConnected \"fc\" (%x, %w)\noutput %y\n") ==
+        "FullyConnected 'fc': weight 'w' is not constant");
+  CHECK(
+      lower_error(
+          "input %x : s16[1,4] quant(scale=1, zero_point=0)\nconstant %w : s16[1,4] quant(scale=1, zero_point=0) = [1, 2, 3, 4]\n"
+          "%y : s16[1,1] quant(scale=1, zero_point=0) = FullyConnected \"fc\" (%x, %w)\noutput %y\n") ==
+      "FullyConnected 'fc': no kernel for s16 operands");
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Random graphs of transposes and layout-free ops: the pass ends, keeps every number, and never leaves more transposes than there were.
+// Random graphs of transposes and layout-free ops: the pass ends, keeps every number, and never leaves more transposes than there
+// were.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -107,7 +108,8 @@ class RandomNet {
 };
 
 size_t count_transposes(const Graph& g) {
-  return static_cast<size_t>(std::count_if(g.order().begin(), g.order().end(), [&](NodeId n) { return g.node(n).op == Op::kTranspose; }));
+  return static_cast<size_t>(
+      std::count_if(g.order().begin(), g.order().end(), [&](NodeId n) { return g.node(n).op == Op::kTranspose; }));
 }
 
 TEST_CASE("random graphs keep their numbers and gain no transposes") {
