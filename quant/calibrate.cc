@@ -100,7 +100,8 @@ Result<Calibration> calibrate(const Graph& graph, const SampleSource& source, co
   if (source.count == 0) return fail(Code::kInvalidArgument, "the calibration set is empty");
   for (const ValueId v : graph.inputs())
     if (graph.value(v).type.dtype != DType::kF32)
-      return fail(Code::kUnsupported, "input '" + graph.value(v).name + "' is " + dtype_name(graph.value(v).type.dtype) + "; calibration takes f32 inputs");
+      return fail(Code::kUnsupported, "input '" + graph.value(v).name + "' is " + dtype_name(graph.value(v).type.dtype) +
+                                          "; calibration takes f32 inputs");
   LATHE_TRY(const ProgramImage image, lower(graph, Target::kHost));
   LATHE_TRY(const auto program, load_program(image));
   LATHE_TRY(auto session, HostSession::create(program, options.session));
@@ -121,7 +122,8 @@ Result<Calibration> calibrate(const Graph& graph, const SampleSource& source, co
     for (size_t k = 0; k < input_ids.size(); ++k) watcher.observe(input_ids[k], inputs.pointers[k]);
     if (watcher.bad_tensor().empty()) LATHE_CHECK_OK(session->run(input_pointers, outputs.pointers));
     if (!watcher.bad_tensor().empty())
-      return fail(Code::kInvalidArgument, "calibration sample " + std::to_string(i) + ": tensor '" + watcher.bad_tensor() + "' holds NaN or infinity");
+      return fail(Code::kInvalidArgument,
+                  "calibration sample " + std::to_string(i) + ": tensor '" + watcher.bad_tensor() + "' holds NaN or infinity");
     if (source.on_progress) source.on_progress(i + 1);
   }
   result.samples = source.count;

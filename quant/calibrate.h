@@ -1,7 +1,7 @@
 // Calibration: run the float graph on samples and observe every activation.
 //
-// The graph is the one that will be quantized: after lowering_passes(), so that ranges are those of fused operators. Values are keyed by name, because
-// names survive copying and files.
+// The graph is the one that will be quantized: after lowering_passes(), so that ranges are those of fused operators. Values are
+// keyed by name, because names survive copying and files.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -16,8 +16,8 @@
 
 namespace lathe {
 
-// Samples for calibration, made by the caller from a data set. fill(i, inputs) writes sample i: one dense float32 buffer per graph input (batch 1, sizes
-// as the bound shapes say). Errors are returned unchanged.
+// Samples for calibration, made by the caller from a data set. fill(i, inputs) writes sample i: one dense float32 buffer per
+// graph input (batch 1, sizes as the bound shapes say). Errors are returned unchanged.
 struct SampleSource {
   uint64_t count = 0;
   std::function<Result<void>(uint64_t index, const std::vector<void*>& inputs)> fill;
@@ -40,7 +40,8 @@ struct Calibration {
 using RangeTable = std::map<std::string, Range>;
 RangeTable ranges_of(const Calibration& calibration);
 
-// Errors: an empty source ("the calibration set is empty"), NaN or infinity in a sample (names the sample and the tensor), lowering's errors.
+// Errors: an empty source ("the calibration set is empty"), NaN or infinity in a sample (names the sample and the tensor),
+// lowering's errors.
 Result<Calibration> calibrate(const Graph& graph, const SampleSource& source, const CalibrationOptions& options);
 
 }  // namespace lathe

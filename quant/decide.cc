@@ -10,12 +10,15 @@ namespace {
 
 bool moves_data(const OpDef& def) { return def.quant_out.role == QuantRole::kSameAs; }
 
-bool same_letter(char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b)); }
+bool same_letter(char a, char b) {
+  return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
+}
 
 // Why this node cannot be integer whatever its neighbours are; empty if it can.
 std::string obstacle(const Graph& graph, const Node& node) {
   const OpDef& def = op_def(node.op);
-  if (node.outputs.size() != 1 || def.quant_out.role == QuantRole::kFloatOnly || (!def.has_s8 && !def.as_table)) return "no integer kernel";
+  if (node.outputs.size() != 1 || def.quant_out.role == QuantRole::kFloatOnly || (!def.has_s8 && !def.as_table))
+    return "no integer kernel";
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     if (node.inputs[i] == kNoId) continue;
     const Value& v = graph.value(node.inputs[i]);
@@ -23,7 +26,8 @@ std::string obstacle(const Graph& graph, const Node& node) {
     if (role == QuantRole::kInteger) continue;
     if (role == QuantRole::kFloatOnly) return "no integer kernel";
     if (v.type.dtype != DType::kF32) return std::string("works on ") + dtype_name(v.type.dtype);
-    if ((role == QuantRole::kWeight || role == QuantRole::kBias) && v.kind != ValueKind::kConstant) return "weights are not constant";
+    if ((role == QuantRole::kWeight || role == QuantRole::kBias) && v.kind != ValueKind::kConstant)
+      return "weights are not constant";
   }
   return graph.value(node.outputs[0]).type.dtype == DType::kF32 ? "" : "result is not a real number";
 }
@@ -55,7 +59,8 @@ Result<std::vector<bool>> kept_float(const Graph& graph, const std::vector<std::
   return kept;
 }
 
-// Data movement follows its input. Where that is float but every reader is integer, the movement is done on bytes, after quantizing.
+// Data movement follows its input. Where that is float but every reader is integer, the movement is done on bytes, after
+// quantizing.
 void settle_movement(const Graph& graph, std::vector<Decision>* decisions, const std::vector<bool>& possible) {
   std::vector<bool> value_int8(graph.value_count(), false);
   for (size_t i = 0; i < decisions->size(); ++i) {
@@ -112,7 +117,8 @@ Result<std::vector<Decision>> decide(const Graph& graph, const QuantizeOptions& 
     if (why.empty() && kept[i]) why = "kept float on request";
     possible[i] = why.empty();
     // What follows the last weighted op is cheap and decides the result's resolution.
-    if (why.empty() && !moves_data(op_def(node.op)) && !feeds[i] && node_cost_macs(graph, node) == 0) why = "after the last weighted op";
+    if (why.empty() && !moves_data(op_def(node.op)) && !feeds[i] && node_cost_macs(graph, node) == 0)
+      why = "after the last weighted op";
     decisions[i] = {why.empty(), why};
   }
   settle_movement(graph, &decisions, possible);

@@ -10,7 +10,7 @@
 namespace lathe {
 namespace {
 
-constexpr double kBiasLimit = 1073741824.0;  // 2^30 steps
+constexpr double kBiasLimit = 1073741824.0;      // 2^30 steps
 constexpr double kZeroRowBiasSteps = 1048576.0;  // 2^20: exact in float32 and far from the accumulator's bound
 
 bool usable_scale(double s) { return std::isfinite(s) && s >= FLT_MIN && s <= FLT_MAX; }
@@ -35,7 +35,8 @@ double weight_scale(double weight_abs, double bias_abs, double input_scale, bool
 
 Result<void> check_finite(std::span<const float> values, const char* what) {
   for (size_t i = 0; i < values.size(); ++i)
-    if (!std::isfinite(values[i])) return fail(Code::kInvalidArgument, std::string(what) + " element " + std::to_string(i) + " is not finite");
+    if (!std::isfinite(values[i]))
+      return fail(Code::kInvalidArgument, std::string(what) + " element " + std::to_string(i) + " is not finite");
   return {};
 }
 

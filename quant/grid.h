@@ -1,7 +1,7 @@
 // Quantization grids: from ranges to scale and zero_point, from weights to int8.
 //
-// Constants are computed in double and rounded once to float32. Source of the affine scheme: Jacob et al., "Quantization and Training of
-// Neural Networks for Efficient Integer-Arithmetic-Only Inference" (2018), section 2.1.
+// Constants are computed in double and rounded once to float32. Source of the affine scheme: Jacob et al., "Quantization and
+// Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference" (2018), section 2.1.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -13,7 +13,8 @@
 
 namespace lathe {
 
-// Affine int8 parameters for `range` widened to contain 0. A range without extent, or one whose scale would be denormal, gives scale 1 and zero_point 0.
+// Affine int8 parameters for `range` widened to contain 0. A range without extent, or one whose scale would be denormal, gives
+// scale 1 and zero_point 0.
 QuantParams activation_params(const Range& range);
 
 // Symmetric weights in [-127, 127].
@@ -29,9 +30,10 @@ struct WeightOptions {
   float input_scale = 1;
 };
 
-// weights: `channels` equal rows; bias: empty or one per channel. The scale of a channel is max|w| / 127, widened where the bias would exceed
-// 2^30 steps of input_scale * scale; an all-zero channel takes the scale that represents its bias best.
-// Error: NaN or infinity, naming the element.
-Result<QuantizedWeights> quantize_weights(std::span<const float> weights, std::span<const float> bias, uint32_t channels, const WeightOptions& options);
+// weights: `channels` equal rows; bias: empty or one per channel. The scale of a channel is max|w| / 127, widened where the bias
+// would exceed 2^30 steps of input_scale * scale; an all-zero channel takes the scale that represents its bias best. Error: NaN
+// or infinity, naming the element.
+Result<QuantizedWeights> quantize_weights(std::span<const float> weights, std::span<const float> bias, uint32_t channels,
+                                          const WeightOptions& options);
 
 }  // namespace lathe

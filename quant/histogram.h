@@ -1,8 +1,8 @@
 // A histogram of real values whose bins are powers of two wide and anchored at zero.
 //
-// Bin i holds values in [i * w, (i + 1) * w), w = 2^exponent. When a value lies outside, neighbouring pairs are merged and w doubles;
-// because bins are anchored at zero, floor(floor(x / w) / 2) = floor(x / 2w), so the result depends on the values alone, not on their order
-// or grouping. Memory is fixed. Not thread-safe.
+// Bin i holds values in [i * w, (i + 1) * w), w = 2^exponent. When a value lies outside, neighbouring pairs are merged and w
+// doubles; because bins are anchored at zero, floor(floor(x / w) / 2) = floor(x / 2w), so the result depends on the values alone,
+// not on their order or grouping. Memory is fixed. Not thread-safe.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -29,8 +29,8 @@ class Histogram {
   float min() const { return min_; }
   float max() const { return max_; }
 
-  // The outer edge of the bin where the mass below (above) it first exceeds `tail` of all values, clamped to what was seen. Source of the
-  // method: percentile calibration as in post-training quantization surveys; 0 <= tail < 0.5.
+  // The outer edge of the bin where the mass below (above) it first exceeds `tail` of all values, clamped to what was seen.
+  // Source of the method: percentile calibration as in post-training quantization surveys; 0 <= tail < 0.5.
   double lower_edge(double tail) const;
   double upper_edge(double tail) const;
 

@@ -17,7 +17,8 @@ std::vector<uint16_t> coarse_bins(const Histogram& histogram, const Range& range
   }
   const uint64_t largest = *std::max_element(counts.begin(), counts.end());
   std::vector<uint16_t> bins;
-  for (const uint64_t c : counts) bins.push_back(static_cast<uint16_t>(std::nearbyint(65535.0 * static_cast<double>(c) / static_cast<double>(largest))));
+  for (const uint64_t c : counts)
+    bins.push_back(static_cast<uint16_t>(std::nearbyint(65535.0 * static_cast<double>(c) / static_cast<double>(largest))));
   return bins;
 }
 
@@ -28,7 +29,8 @@ std::vector<ObservedValue> observed_values(const Calibration& calibration) {
   for (const auto& [name, observer] : calibration.tensors) {
     if (observer.empty()) continue;
     const Range r = observer.range();
-    out.push_back({name, static_cast<float>(r.min), static_cast<float>(r.max), coarse_bins(observer.histogram(), r), observer_name(calibration.observer.kind)});
+    out.push_back({name, static_cast<float>(r.min), static_cast<float>(r.max), coarse_bins(observer.histogram(), r),
+                   observer_name(calibration.observer.kind)});
   }
   return out;
 }

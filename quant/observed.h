@@ -8,7 +8,8 @@
 
 namespace lathe {
 
-// One entry per tensor that was seen: its chosen range and at most kMaxCalibBins counts over it; what lies outside counts at the edge.
+// One entry per tensor that was seen: its chosen range and at most kMaxCalibBins counts over it; what lies outside counts at the
+// edge.
 std::vector<ObservedValue> observed_values(const Calibration& calibration);
 RangeTable ranges_of(std::span<const ObservedValue> observed);
 

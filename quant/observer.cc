@@ -34,9 +34,12 @@ void Observer::add(std::span<const float> values) {
 
 Range Observer::range() const {
   switch (options_.kind) {
-    case ObserverKind::kMinMax: return {histogram_.min(), histogram_.max()};
-    case ObserverKind::kMovingAverage: return average_;
-    case ObserverKind::kPercentile: break;
+    case ObserverKind::kMinMax:
+      return {histogram_.min(), histogram_.max()};
+    case ObserverKind::kMovingAverage:
+      return average_;
+    case ObserverKind::kPercentile:
+      break;
   }
   const double tail = (100.0 - options_.percentile) / 200.0;
   return {histogram_.lower_edge(tail), histogram_.upper_edge(tail)};

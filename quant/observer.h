@@ -1,7 +1,8 @@
 // Observers turn the values a tensor takes during calibration into a range.
 //
 // One observer per tensor. Results depend on the samples only: min/max and percentile are also independent of their order and
-// batching; moving-average follows the order of samples and is fed one sample at a time. Memory is flat in the number of samples. Not thread-safe.
+// batching; moving-average follows the order of samples and is fed one sample at a time. Memory is flat in the number of samples.
+// Not thread-safe.
 #pragma once
 #include <memory>
 #include <span>

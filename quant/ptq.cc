@@ -14,7 +14,8 @@ namespace {
 
 Quant per_tensor(const QuantParams& p) { return Quant{{p.scale}, {p.zero_point}, -1, p.qmin, p.qmax}; }
 
-// Builds the integer graph node by node. Every float value has at most one float and one s8 counterpart, made when first asked for.
+// Builds the integer graph node by node. Every float value has at most one float and one s8 counterpart, made when first asked
+// for.
 class Converter {
  public:
   Converter(const Graph& source, const RangeTable& ranges, const QuantizeOptions& options)
@@ -57,8 +58,12 @@ class Converter {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] == kNoId) continue;
       switch (quant_rule(def, i).role) {
-        case QuantRole::kWeight: weight = i; break;
-        case QuantRole::kBias: bias = i; break;
+        case QuantRole::kWeight:
+          weight = i;
+          break;
+        case QuantRole::kBias:
+          bias = i;
+          break;
         case QuantRole::kInteger: {
           LATHE_TRY(inputs[i], as_float(node.inputs[i]));
           break;
@@ -91,8 +96,10 @@ class Converter {
     const size_t n = q->scales.size();
     const int32_t axis = options_.per_channel ? 0 : -1;
     Quant quant{std::move(q->scales), std::vector<int32_t>(n, 0), axis, -127, 127};
-    // One float weight may serve several nodes with different inputs; each gets integers of its own, because the bias depends on the input's scale.
-    (*inputs)[weight] = graph_.add_constant(graph_.fresh_name(w.name), {DType::kS8, w.type.dims}, Constant::of(q->values), std::move(quant));
+    // One float weight may serve several nodes with different inputs; each gets integers of its own, because the bias depends on
+    // the input's scale.
+    (*inputs)[weight] =
+        graph_.add_constant(graph_.fresh_name(w.name), {DType::kS8, w.type.dims}, Constant::of(q->values), std::move(quant));
     if (has_bias) {
       const Value& b = source_.value(node.inputs[bias]);
       (*inputs)[bias] = graph_.add_constant(graph_.fresh_name(b.name), {DType::kS32, b.type.dims}, Constant::of(q->bias));
@@ -124,10 +131,12 @@ class Converter {
     if (v == kNoId) return kNoId;
     if (const auto it = float_.find(v); it != float_.end()) return it->second;
     const Value& value = source_.value(v);
-    if (value.kind == ValueKind::kConstant) return float_[v] = graph_.add_constant(value.name, value.type, value.constant, value.quant);
+    if (value.kind == ValueKind::kConstant)
+      return float_[v] = graph_.add_constant(value.name, value.type, value.constant, value.quant);
     if (value.kind == ValueKind::kVariable) return float_[v] = graph_.add_variable(value.name, value.type, value.constant);
     const std::string name = source_.is_output(v) ? value.name : graph_.fresh_name(value.name + ":f32");
-    LATHE_TRY(const NodeId id, graph_.add_node(Op::kDequantize, NoAttrs{}, {int8_.at(v)}, graph_.fresh_name(name + ":dequantize"), {name}));
+    LATHE_TRY(const NodeId id,
+              graph_.add_node(Op::kDequantize, NoAttrs{}, {int8_.at(v)}, graph_.fresh_name(name + ":dequantize"), {name}));
     return float_[v] = graph_.node(id).outputs[0];
   }
 
@@ -138,7 +147,8 @@ class Converter {
     LATHE_TRY(const QuantParams params, params_of(v));
     LATHE_TRY(const ValueId in, as_float(v));
     const std::string name = graph_.fresh_name(value.name + ":s8");
-    LATHE_TRY(const NodeId id, graph_.add_node(Op::kQuantize, NoAttrs{}, {in}, graph_.fresh_name(name + ":quantize"), {name}, {per_tensor(params)}));
+    LATHE_TRY(const NodeId id, graph_.add_node(Op::kQuantize, NoAttrs{}, {in}, graph_.fresh_name(name + ":quantize"), {name},
+                                               {per_tensor(params)}));
     return int8_[v] = graph_.node(id).outputs[0];
   }
 
@@ -149,7 +159,8 @@ class Converter {
     const QuantParams p = activation_params(range);
     std::vector<int8_t> q(values.size());
     for (size_t i = 0; i < q.size(); ++i) q[i] = static_cast<int8_t>(quantize(values[i], p.scale, p.zero_point, p.qmin, p.qmax));
-    return graph_.add_constant(graph_.fresh_name(value.name + ":s8"), {DType::kS8, value.type.dims}, Constant::of(q), per_tensor(p));
+    return graph_.add_constant(graph_.fresh_name(value.name + ":s8"), {DType::kS8, value.type.dims}, Constant::of(q),
+                               per_tensor(p));
   }
 
   const Graph& source_;
@@ -165,7 +176,8 @@ class Converter {
 Result<QuantizeResult> quantize_graph(const Graph& graph, const RangeTable& ranges, const QuantizeOptions& options) {
   for (ValueId v = 0; v < graph.value_count(); ++v)
     if (!graph.value(v).dead && graph.value(v).quant)
-      return fail(Code::kInvalidArgument, "the model is already quantized (tensor '" + graph.value(v).name + "'); quantize the float model");
+      return fail(Code::kInvalidArgument,
+                  "the model is already quantized (tensor '" + graph.value(v).name + "'); quantize the float model");
   LATHE_TRY(const std::vector<Decision> decisions, decide(graph, options));
   uint32_t widened = 0;
   LATHE_TRY(Graph quantized, Converter(graph, ranges, options).run(decisions, &widened));
@@ -174,7 +186,8 @@ Result<QuantizeResult> quantize_graph(const Graph& graph, const RangeTable& rang
   QuantizeResult result{std::move(quantized), {}, widened};
   for (size_t i = 0; i < decisions.size(); ++i) {
     const Node& node = graph.node(graph.order()[i]);
-    result.rows.push_back({node.name, op_name(node.op), decisions[i].int8, decisions[i].reason, node_cost_macs(graph, node) / total});
+    result.rows.push_back(
+        {node.name, op_name(node.op), decisions[i].int8, decisions[i].reason, node_cost_macs(graph, node) / total});
   }
   return result;
 }

@@ -1,7 +1,7 @@
 // Post-training quantization: a float graph and its calibration become an integer graph.
 //
-// Driven by the op table alone: quant rules say which operands are activations, weights and biases, `has_s8` whether an integer kernel exists. Quantize and
-// Dequantize stand only at the borders, one per value. Nothing here asks for an op by name.
+// Driven by the op table alone: quant rules say which operands are activations, weights and biases, `has_s8` whether an integer
+// kernel exists. Quantize and Dequantize stand only at the borders, one per value. Nothing here asks for an op by name.
 #pragma once
 #include <string>
 #include <vector>
@@ -22,8 +22,8 @@ struct QuantizeRow {
   std::string node;
   std::string op;
   bool int8 = false;
-  std::string reason;   // why it stayed float; empty if int8
-  double share = 0;     // of the graph's multiply-accumulates at batch 1
+  std::string reason;  // why it stayed float; empty if int8
+  double share = 0;    // of the graph's multiply-accumulates at batch 1
 };
 
 struct QuantizeResult {
@@ -32,8 +32,8 @@ struct QuantizeResult {
   uint32_t widened_channels = 0;  // weight scales that grew so that a bias fits
 };
 
-// Requires: `graph` went through lowering_passes(). Errors: already quantized (an integer value with quantization parameters), weights that
-// are not finite, a keep_float entry that matches nothing, a tensor that calibration did not see.
+// Requires: `graph` went through lowering_passes(). Errors: already quantized (an integer value with quantization parameters),
+// weights that are not finite, a keep_float entry that matches nothing, a tensor that calibration did not see.
 Result<QuantizeResult> quantize_graph(const Graph& graph, const RangeTable& ranges, const QuantizeOptions& options);
 
 }  // namespace lathe

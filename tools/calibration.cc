@@ -24,9 +24,13 @@ std::vector<ModelInput> graph_inputs(const Graph& graph) {
 
 void CalibrationFlags::add_to(CLI::App& app) {
   app.add_option("--data", data, "data set (TOML); reads its split calib, else train");
-  app.add_option("--samples", samples, "calibration samples, spread evenly over the split")->capture_default_str()->check(CLI::PositiveNumber);
+  app.add_option("--samples", samples, "calibration samples, spread evenly over the split")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
   app.add_option("--observer", observer, "minmax, moving-average or percentile")->capture_default_str();
-  app.add_option("--percentile", percentile, "of the values that --observer percentile keeps")->capture_default_str()->check(CLI::Range(50.0, 100.0));
+  app.add_option("--percentile", percentile, "of the values that --observer percentile keeps")
+      ->capture_default_str()
+      ->check(CLI::Range(50.0, 100.0));
 }
 
 Result<CalibrationRun> run_calibration(const Graph& graph, const CalibrationFlags& flags, const SessionOptions& session) {
@@ -43,7 +47,8 @@ Result<CalibrationRun> run_calibration(const Graph& graph, const CalibrationFlag
   source.count = count;
   source.fill = [&](uint64_t i, const std::vector<void*>& inputs) -> Result<void> {
     LATHE_CHECK_OK(check_cancelled());
-    for (size_t k = 0; k < matching.size(); ++k) LATHE_CHECK_OK(chosen.split->fill(matching[k], i * chosen.split->size() / count, inputs[k]));
+    for (size_t k = 0; k < matching.size(); ++k)
+      LATHE_CHECK_OK(chosen.split->fill(matching[k], i * chosen.split->size() / count, inputs[k]));
     return {};
   };
   source.on_progress = [&](uint64_t done) { progress.update(done); };

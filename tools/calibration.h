@@ -26,8 +26,8 @@ struct CalibrationRun {
   std::string note;   // why it is not the first choice; may be empty
 };
 
-// Reads samples spread evenly over the calibration split (all, if there are fewer than asked for) and observes `graph`, which went through
-// lowering_passes(). Also checks that the data fits the graph's inputs and stored preprocessing.
+// Reads samples spread evenly over the calibration split (all, if there are fewer than asked for) and observes `graph`, which
+// went through lowering_passes(). Also checks that the data fits the graph's inputs and stored preprocessing.
 Result<CalibrationRun> run_calibration(const Graph& graph, const CalibrationFlags& flags, const SessionOptions& session);
 
 // Stores the data set's preprocessing in the metadata, with its hash.

@@ -38,10 +38,12 @@ Result<size_t> find_input(const ModelInput& input, size_t model_count, const Dat
 
 Result<void> check_fit(const ModelInput& model, const DataInput& data) {
   if (model.dtype != data.dtype)
-    return fail(Code::kInvalidArgument, "input '" + model.name + "': the model takes " + dtype_name(model.dtype) + ", the data set gives " + dtype_name(data.dtype));
+    return fail(Code::kInvalidArgument, "input '" + model.name + "': the model takes " + dtype_name(model.dtype) +
+                                            ", the data set gives " + dtype_name(data.dtype));
   if (dims_fit(model.dims, data.dims)) return {};
   const std::vector<int64_t> sample(model.dims.empty() ? model.dims.begin() : model.dims.begin() + 1, model.dims.end());
-  return fail(Code::kInvalidArgument, "input '" + model.name + "': the model takes " + sample_text(sample) + " per sample, the data set gives " + sample_text(data.dims));
+  return fail(Code::kInvalidArgument, "input '" + model.name + "': the model takes " + sample_text(sample) +
+                                          " per sample, the data set gives " + sample_text(data.dims));
 }
 
 }  // namespace
@@ -62,9 +64,11 @@ std::vector<ModelInput> model_inputs(const LoadedProgram& program) {
   return inputs;
 }
 
-Result<std::vector<size_t>> match_inputs(const std::vector<ModelInput>& model, const std::map<std::string, std::string>& metadata, const Dataset& data) {
+Result<std::vector<size_t>> match_inputs(const std::vector<ModelInput>& model, const std::map<std::string, std::string>& metadata,
+                                         const Dataset& data) {
   const auto stored = metadata.find(kPreprocessingKey);
-  LATHE_CHECK_OK(check_preprocessing(stored == metadata.end() ? std::string_view() : std::string_view(stored->second), data.preprocessing()));
+  LATHE_CHECK_OK(check_preprocessing(stored == metadata.end() ? std::string_view() : std::string_view(stored->second),
+                                     data.preprocessing()));
   std::vector<size_t> matching;
   for (const ModelInput& input : model) {
     LATHE_TRY(const size_t i, find_input(input, model.size(), data));
@@ -74,8 +78,8 @@ Result<std::vector<size_t>> match_inputs(const std::vector<ModelInput>& model, c
   return matching;
 }
 
-Result<uint64_t> predict(Runner& runner, const Dataset& data, const DataSplit& split, const std::vector<size_t>& matching, const PredictOptions& options,
-                         const OutputSink& sink) {
+Result<uint64_t> predict(Runner& runner, const Dataset& data, const DataSplit& split, const std::vector<size_t>& matching,
+                         const PredictOptions& options, const OutputSink& sink) {
   const uint64_t count = options.limit == 0 ? split.size() : std::min<uint64_t>(options.limit, split.size());
   const uint32_t wanted = options.batch != 0 ? options.batch : (runner.batch_is_open() ? kDefaultBatch : 1);
   std::vector<std::vector<int64_t>> sample_dims;

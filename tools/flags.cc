@@ -36,14 +36,16 @@ template <class T>
 Result<T> parse_number(const std::string& text, const std::string& flag) {
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return fail(Code::kInvalidArgument, flag + ": '" + text + "' is not a number");
+  if (error != std::errc() || end != text.data() + text.size())
+    return fail(Code::kInvalidArgument, flag + ": '" + text + "' is not a number");
   return value;
 }
 
 }  // namespace
 
 void ImportFlags::add_to(CLI::App& app) {
-  app.add_option("--const", constants, "name=v1,v2: fix an input or value to these numbers (ONNX models)")->type_name("NAME=VALUES");
+  app.add_option("--const", constants, "name=v1,v2: fix an input or value to these numbers (ONNX models)")
+      ->type_name("NAME=VALUES");
   app.add_option("--shape", shapes, "name=1x3x224x224: fix the dims of an input (ONNX models)")->type_name("NAME=DIMS");
 }
 
@@ -96,7 +98,8 @@ Result<WriteOptions> WriteFlags::options() const {
 
 void WriteFlags::print_written() const {
   std::error_code error;
-  std::printf("wrote %s, %s\n", output.c_str(), bytes_text(static_cast<double>(std::filesystem::file_size(output, error))).c_str());
+  std::printf("wrote %s, %s\n", output.c_str(),
+              bytes_text(static_cast<double>(std::filesystem::file_size(output, error))).c_str());
 }
 
 }  // namespace lathe::tools

@@ -35,7 +35,9 @@ void fill_inputs(Runner& runner, uint64_t seed) {
 void MeasureFlags::add_to(CLI::App& app) {
   app.add_option("model", model, ".lathe or .onnx file")->required();
   app.add_option("--batch", batch, "samples per run")->capture_default_str();
-  app.add_option("--seconds", seconds, "how long to measure, after a quarter of it as warm-up")->capture_default_str()->check(CLI::Range(0.01, 3600.0));
+  app.add_option("--seconds", seconds, "how long to measure, after a quarter of it as warm-up")
+      ->capture_default_str()
+      ->check(CLI::Range(0.01, 3600.0));
   app.add_flag("--json", json, "print JSON");
   session.add_to(app);
   import.add_to(app);

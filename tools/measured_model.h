@@ -25,8 +25,8 @@ struct MeasureFlags {
   void add_to(CLI::App& app);
 };
 
-// Every input gets values from SplitMix64: floats in [-1, 1), 8-bit quantized values over the whole grid, other integers 0. Errors: those of loading; a
-// batch of 0, or one that the model does not take.
+// Every input gets values from SplitMix64: floats in [-1, 1), 8-bit quantized values over the whole grid, other integers 0.
+// Errors: those of loading; a batch of 0, or one that the model does not take.
 Result<MeasuredModel> open_measured(const MeasureFlags& flags);
 
 }  // namespace lathe::tools

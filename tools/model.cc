@@ -10,10 +10,13 @@
 namespace lathe::tools {
 namespace {
 
-bool has_extension(const std::string& path, std::string_view extension) { return std::filesystem::path(path).extension() == extension; }
+bool has_extension(const std::string& path, std::string_view extension) {
+  return std::filesystem::path(path).extension() == extension;
+}
 
 Result<void> check_kind(const std::string& path) {
-  if (has_extension(path, ".tflite")) return fail(Code::kUnsupported, path + ": TFLite models cannot be imported by this version");
+  if (has_extension(path, ".tflite"))
+    return fail(Code::kUnsupported, path + ": TFLite models cannot be imported by this version");
   if (!has_extension(path, ".onnx") && !has_extension(path, ".lathe"))
     return fail(Code::kInvalidArgument, path + ": a model file ends in .onnx or .lathe");
   return {};
@@ -52,7 +55,8 @@ Result<void> check_writable(const std::string& path) {
   std::error_code error;
   if (fs::is_directory(path, error)) return fail(Code::kIo, path + ": is a folder");
   const fs::path folder = fs::path(path).parent_path();
-  if (!folder.empty() && !fs::is_directory(folder, error)) return fail(Code::kIo, path + ": folder '" + folder.string() + "' does not exist");
+  if (!folder.empty() && !fs::is_directory(folder, error))
+    return fail(Code::kIo, path + ": folder '" + folder.string() + "' does not exist");
   return {};
 }
 

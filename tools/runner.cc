@@ -44,7 +44,9 @@ bool Runner::batch_is_open() const {
   return !input_ids_.empty();
 }
 
-Result<std::vector<Shape>> Runner::shapes_for(uint32_t batch) const { return shapes_for(batch, std::vector<std::vector<int64_t>>(input_ids_.size())); }
+Result<std::vector<Shape>> Runner::shapes_for(uint32_t batch) const {
+  return shapes_for(batch, std::vector<std::vector<int64_t>>(input_ids_.size()));
+}
 
 Result<std::vector<Shape>> Runner::shapes_for(uint32_t batch, const std::vector<std::vector<int64_t>>& sample_dims) const {
   std::vector<Shape> shapes;
@@ -62,11 +64,13 @@ Result<std::vector<Shape>> Runner::shapes_for(uint32_t batch, const std::vector<
       } else if (a - 1 < sample.size()) {
         s.dims[a] = static_cast<int32_t>(sample[a - 1]);
       } else {
-        return fail(Code::kInvalidArgument, input_name(*program_, i) + ": dim " + std::to_string(a) + " is open; fix it with --shape");
+        return fail(Code::kInvalidArgument,
+                    input_name(*program_, i) + ": dim " + std::to_string(a) + " is open; fix it with --shape");
       }
     }
     if (t.rank > 0 && batch != 1 && s.dims[0] != static_cast<int32_t>(batch))
-      return fail(Code::kInvalidArgument, input_name(*program_, i) + ": the model fixes a batch of " + std::to_string(s.dims[0]) + ", asked for " + std::to_string(batch));
+      return fail(Code::kInvalidArgument, input_name(*program_, i) + ": the model fixes a batch of " + std::to_string(s.dims[0]) +
+                                              ", asked for " + std::to_string(batch));
     shapes.push_back(s);
   }
   return shapes;
@@ -94,16 +98,35 @@ Result<void> Runner::output_values(size_t i, std::vector<float>* values) {
   const ProgramTensor& t = output_tensor(i);
   values->resize(output_shape(i).elems());
   switch (t.dtype) {
-    case DType::kF32: convert<float>(output(i), values); break;
-    case DType::kS8: convert<int8_t>(output(i), values); break;
-    case DType::kU8: case DType::kBool: convert<uint8_t>(output(i), values); break;
-    case DType::kS16: convert<int16_t>(output(i), values); break;
-    case DType::kU16: convert<uint16_t>(output(i), values); break;
-    case DType::kS32: convert<int32_t>(output(i), values); break;
-    case DType::kS64: convert<int64_t>(output(i), values); break;
-    case DType::kF64: convert<double>(output(i), values); break;
-    case DType::kF16: case DType::kBF16:
-      return fail(Code::kUnsupported, std::string("output ") + std::to_string(i) + " is " + dtype_name(t.dtype) + ", which cannot be shown");
+    case DType::kF32:
+      convert<float>(output(i), values);
+      break;
+    case DType::kS8:
+      convert<int8_t>(output(i), values);
+      break;
+    case DType::kU8:
+    case DType::kBool:
+      convert<uint8_t>(output(i), values);
+      break;
+    case DType::kS16:
+      convert<int16_t>(output(i), values);
+      break;
+    case DType::kU16:
+      convert<uint16_t>(output(i), values);
+      break;
+    case DType::kS32:
+      convert<int32_t>(output(i), values);
+      break;
+    case DType::kS64:
+      convert<int64_t>(output(i), values);
+      break;
+    case DType::kF64:
+      convert<double>(output(i), values);
+      break;
+    case DType::kF16:
+    case DType::kBF16:
+      return fail(Code::kUnsupported,
+                  std::string("output ") + std::to_string(i) + " is " + dtype_name(t.dtype) + ", which cannot be shown");
   }
   if ((t.flags & kTensorHasQuant) != 0)
     for (float& v : *values) v = dequantize(static_cast<int32_t>(v), t.quant.scale, t.quant.zero_point);

@@ -1,6 +1,7 @@
 // A session with buffers of its own, for verbs that run a model many times.
 //
-// The first dim of every input is the batch where the model leaves it open. Results are float32 whatever the output's type. One thread at a time.
+// The first dim of every input is the batch where the model leaves it open. Results are float32 whatever the output's type. One
+// thread at a time.
 #pragma once
 #include <memory>
 #include <string>
@@ -15,8 +16,8 @@ class Runner {
  public:
   static Result<Runner> create(std::shared_ptr<const LoadedProgram> program, const SessionOptions& options);
 
-  // Input shapes for `batch`, from the program: open first dims become `batch`; another open dim is an error that names --shape. Fails if
-  // the model fixes another batch.
+  // Input shapes for `batch`, from the program: open first dims become `batch`; another open dim is an error that names --shape.
+  // Fails if the model fixes another batch.
   Result<std::vector<Shape>> shapes_for(uint32_t batch) const;
   // The same with samples of known dims (without batch), for inputs whose dims are open.
   Result<std::vector<Shape>> shapes_for(uint32_t batch, const std::vector<std::vector<int64_t>>& sample_dims) const;

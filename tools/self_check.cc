@@ -43,37 +43,46 @@ Result<void> compare_f32(const TestArray& expected, const uint8_t* got, const st
     }
   }
   if (worst <= kTolerance * largest) return {};
-  return fail(Code::kCorrupt, where + ", element " + std::to_string(at) + ": differs by " + std::to_string(worst) + ", the largest value is " + std::to_string(largest));
+  return fail(Code::kCorrupt, where + ", element " + std::to_string(at) + ": differs by " + std::to_string(worst) +
+                                  ", the largest value is " + std::to_string(largest));
 }
 
 Result<void> compare(const TestArray& expected, const Shape& shape, const uint8_t* got, const std::string& where) {
-  if (!std::equal(expected.dims.begin(), expected.dims.end(), shape.dims, shape.dims + shape.rank)) return fail(Code::kCorrupt, where + ": shape differs");
-  if (expected.data.size() != static_cast<size_t>(shape.elems()) * dtype_bytes(expected.dtype)) return fail(Code::kCorrupt, where + ": size differs");
+  if (!std::equal(expected.dims.begin(), expected.dims.end(), shape.dims, shape.dims + shape.rank))
+    return fail(Code::kCorrupt, where + ": shape differs");
+  if (expected.data.size() != static_cast<size_t>(shape.elems()) * dtype_bytes(expected.dtype))
+    return fail(Code::kCorrupt, where + ": size differs");
   if (expected.dtype == DType::kF32) return compare_f32(expected, got, where);
   for (size_t i = 0; i < expected.data.size(); ++i)
-    if (expected.data[i] != got[i]) return fail(Code::kCorrupt, where + ", byte " + std::to_string(i) + ": is " + std::to_string(got[i]) + ", was " + std::to_string(expected.data[i]));
+    if (expected.data[i] != got[i])
+      return fail(Code::kCorrupt, where + ", byte " + std::to_string(i) + ": is " + std::to_string(got[i]) + ", was " +
+                                      std::to_string(expected.data[i]));
   return {};
 }
 
 Result<void> run_one(const SelfCheck& check, Runner& runner, const std::string& where) {
-  if (check.inputs.size() != runner.input_count() || check.outputs.size() != runner.output_count()) return fail(Code::kCorrupt, where + ": number of inputs or outputs differs");
+  if (check.inputs.size() != runner.input_count() || check.outputs.size() != runner.output_count())
+    return fail(Code::kCorrupt, where + ": number of inputs or outputs differs");
   std::vector<Shape> shapes;
   for (size_t i = 0; i < check.inputs.size(); ++i) {
     const TestArray& a = check.inputs[i];
     Shape s;
     s.rank = static_cast<uint32_t>(a.dims.size());
-    if (s.rank > kMaxRank || a.dtype != runner.input_tensor(i).dtype) return fail(Code::kCorrupt, where + ": input " + std::to_string(i) + " has another type");
+    if (s.rank > kMaxRank || a.dtype != runner.input_tensor(i).dtype)
+      return fail(Code::kCorrupt, where + ": input " + std::to_string(i) + " has another type");
     std::copy(a.dims.begin(), a.dims.end(), s.dims);
     shapes.push_back(s);
   }
   LATHE_CHECK_OK(runner.bind(shapes));
   for (size_t i = 0; i < check.inputs.size(); ++i) {
-    if (check.inputs[i].data.size() != static_cast<size_t>(shapes[i].elems()) * dtype_bytes(check.inputs[i].dtype)) return fail(Code::kCorrupt, where + ": input " + std::to_string(i) + " has another size");
+    if (check.inputs[i].data.size() != static_cast<size_t>(shapes[i].elems()) * dtype_bytes(check.inputs[i].dtype))
+      return fail(Code::kCorrupt, where + ": input " + std::to_string(i) + " has another size");
     std::memcpy(runner.input(i), check.inputs[i].data.data(), check.inputs[i].data.size());
   }
   LATHE_CHECK_OK(runner.run());
   for (size_t i = 0; i < check.outputs.size(); ++i) {
-    if (check.outputs[i].dtype != runner.output_tensor(i).dtype) return fail(Code::kCorrupt, where + ": output " + std::to_string(i) + " has another type");
+    if (check.outputs[i].dtype != runner.output_tensor(i).dtype)
+      return fail(Code::kCorrupt, where + ": output " + std::to_string(i) + " has another type");
     LATHE_CHECK_OK(compare(check.outputs[i], runner.output_shape(i), runner.output(i), where + ", output " + std::to_string(i)));
   }
   return {};
@@ -86,16 +95,20 @@ Result<std::vector<SelfCheck>> make_self_checks(const Graph& graph, const Datase
   LATHE_TRY(Runner runner, Runner::create(program, session));
   LATHE_TRY(const ChosenSplit chosen, data.for_calibration());
   LATHE_TRY(const auto matching, match_inputs(model_inputs(*program), graph.metadata, data));
-  LATHE_CHECK_OK(predict(runner, data, *chosen.split, matching, {.limit = 1, .batch = 1, .progress = ""}, [](uint64_t, const auto&) -> Result<void> { return {}; }));
+  LATHE_CHECK_OK(predict(runner, data, *chosen.split, matching, {.limit = 1, .batch = 1, .progress = ""},
+                         [](uint64_t, const auto&) -> Result<void> { return {}; }));
   SelfCheck check;
-  for (size_t i = 0; i < runner.input_count(); ++i) check.inputs.push_back(to_array(runner.input_tensor(i).dtype, runner.input_shape(i), runner.input(i)));
-  for (size_t i = 0; i < runner.output_count(); ++i) check.outputs.push_back(to_array(runner.output_tensor(i).dtype, runner.output_shape(i), runner.output(i)));
+  for (size_t i = 0; i < runner.input_count(); ++i)
+    check.inputs.push_back(to_array(runner.input_tensor(i).dtype, runner.input_shape(i), runner.input(i)));
+  for (size_t i = 0; i < runner.output_count(); ++i)
+    check.outputs.push_back(to_array(runner.output_tensor(i).dtype, runner.output_shape(i), runner.output(i)));
   std::vector<SelfCheck> checks;
   if (total_bytes(check) <= kMaxBytes) checks.push_back(std::move(check));
   return checks;
 }
 
-Result<void> run_self_checks(const std::vector<SelfCheck>& checks, std::shared_ptr<const LoadedProgram> program, const SessionOptions& session) {
+Result<void> run_self_checks(const std::vector<SelfCheck>& checks, std::shared_ptr<const LoadedProgram> program,
+                             const SessionOptions& session) {
   LATHE_TRY(Runner runner, Runner::create(std::move(program), session));
   for (size_t i = 0; i < checks.size(); ++i) LATHE_CHECK_OK(run_one(checks[i], runner, "self-check " + std::to_string(i)));
   return {};

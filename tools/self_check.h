@@ -11,7 +11,9 @@ namespace lathe::tools {
 // The first calibration sample and what the model makes of it; none if both together are over 16 KB, so that files stay small.
 Result<std::vector<SelfCheck>> make_self_checks(const Graph& graph, const Dataset& data, const SessionOptions& session);
 
-// Runs them. Integer outputs must be equal, float outputs within 1e-4 (max|a-b| / max|b|). The error names check, output and element.
-Result<void> run_self_checks(const std::vector<SelfCheck>& checks, std::shared_ptr<const LoadedProgram> program, const SessionOptions& session);
+// Runs them. Integer outputs must be equal, float outputs within 1e-4 (max|a-b| / max|b|). The error names check, output and
+// element.
+Result<void> run_self_checks(const std::vector<SelfCheck>& checks, std::shared_ptr<const LoadedProgram> program,
+                             const SessionOptions& session);
 
 }  // namespace lathe::tools

@@ -53,7 +53,9 @@ Pair quantize_model(const std::string& path, const SampleSource& source, const O
 SampleSource from_split(const DataSplit& split, uint64_t count) {
   SampleSource source;
   source.count = std::min<uint64_t>(count, split.size());
-  source.fill = [&split, n = source.count](uint64_t i, const std::vector<void*>& inputs) { return split.fill(0, i * split.size() / n, inputs[0]); };
+  source.fill = [&split, n = source.count](uint64_t i, const std::vector<void*>& inputs) {
+    return split.fill(0, i * split.size() / n, inputs[0]);
+  };
   return source;
 }
 
@@ -103,7 +105,8 @@ std::vector<uint8_t> bytes_of(Runner& runner) {
 }
 
 // Crops of photographs, scaled to [low, high], in the network's own layout (NCHW).
-std::vector<std::vector<float>> photo_crops(const std::vector<std::string>& paths, int32_t height, int32_t width, float low, float high) {
+std::vector<std::vector<float>> photo_crops(const std::vector<std::string>& paths, int32_t height, int32_t width, float low,
+                                            float high) {
   std::vector<std::vector<float>> crops;
   for (const std::string& path : paths) {
     const auto bytes = read_file(path);
@@ -117,9 +120,12 @@ std::vector<std::vector<float>> photo_crops(const std::vector<std::string>& path
         for (int32_t c = 0; c < 3; ++c)
           for (int32_t y = 0; y < height; ++y)
             for (int32_t x = 0; x < width; ++x) {
-              const size_t from = (static_cast<size_t>(y + k * height) * static_cast<size_t>(scaled.width) + static_cast<size_t>(x + k * width)) * 3 + static_cast<size_t>(c);
-              crop[(static_cast<size_t>(c) * static_cast<size_t>(height) + static_cast<size_t>(y)) * static_cast<size_t>(width) + static_cast<size_t>(x)] =
-                  low + (high - low) * static_cast<float>(scaled.pixels[from]) / 255.0f;
+              const size_t from =
+                  (static_cast<size_t>(y + k * height) * static_cast<size_t>(scaled.width) + static_cast<size_t>(x + k * width)) *
+                      3 +
+                  static_cast<size_t>(c);
+              crop[(static_cast<size_t>(c) * static_cast<size_t>(height) + static_cast<size_t>(y)) * static_cast<size_t>(width) +
+                   static_cast<size_t>(x)] = low + (high - low) * static_cast<float>(scaled.pixels[from]) / 255.0f;
             }
         crops.push_back(std::move(crop));
       }
@@ -244,12 +250,15 @@ TEST_CASE("networks without labels keep 20 dB or 97 % agreement in INT8 on crops
     int32_t height, width;
     float low, high;
   };
-  for (const Case& c : {Case{"models/vision/mobilenetv2_035_128_flowers.onnx", 128, 128, -1, 1}, Case{"models/vision/mobilenetv2_050_128_person.onnx", 128, 128, -1, 1},
+  for (const Case& c : {Case{"models/vision/mobilenetv2_035_128_flowers.onnx", 128, 128, -1, 1},
+                        Case{"models/vision/mobilenetv2_050_128_person.onnx", 128, 128, -1, 1},
                         Case{"models/face/ultraface_RFB-320.onnx", 240, 320, -1, 1}}) {
     CAPTURE(std::string(c.model));
     const auto at = [&](const char* name) { return photos + "/" + name; };
-    const auto seen = photo_crops({at("cat.bmp"), at("grace_hopper.bmp"), at("hot_dog.jpg"), at("parrot.jpg")}, c.height, c.width, c.low, c.high);
-    const auto fresh = photo_crops({at("face.jpg"), at("owl.jpg"), at("pets.jpg"), at("tflm_person.bmp")}, c.height, c.width, c.low, c.high);
+    const auto seen = photo_crops({at("cat.bmp"), at("grace_hopper.bmp"), at("hot_dog.jpg"), at("parrot.jpg")}, c.height, c.width,
+                                  c.low, c.high);
+    const auto fresh =
+        photo_crops({at("face.jpg"), at("owl.jpg"), at("pets.jpg"), at("tflm_person.bmp")}, c.height, c.width, c.low, c.high);
     const Pair pair = quantize_model(data_path(c.model), from_vectors(seen));
     const Unlabelled u = compare_inputs(pair, fresh);
     for (size_t o = 0; o < u.outputs.size(); ++o) {
@@ -258,7 +267,8 @@ TEST_CASE("networks without labels keep 20 dB or 97 % agreement in INT8 on crops
       CAPTURE(u.agreeing);
       const bool agrees = o == 0 && static_cast<double>(u.agreeing) >= 0.97 * static_cast<double>(fresh.size());
       CHECK((u.outputs[o].sqnr_db() >= 20 || agrees));
-      MESSAGE(std::string(c.model), " output ", o, ": SQNR ", u.outputs[o].sqnr_db(), " dB, same best class on ", u.agreeing, " of ", fresh.size());
+      MESSAGE(std::string(c.model), " output ", o, ": SQNR ", u.outputs[o].sqnr_db(), " dB, same best class on ", u.agreeing,
+              " of ", fresh.size());
     }
   }
 }
@@ -274,7 +284,8 @@ TEST_CASE("the anomaly detector keeps 20 dB in INT8 on windows of a real spectro
   REQUIRE_MESSAGE(bytes, bytes.error().message);
   const auto* values = reinterpret_cast<const float*>(bytes->data());
   std::vector<std::vector<float>> seen, fresh;  // five frames of 128 bands each
-  for (size_t frame = 0; frame + 5 <= 200; ++frame) (frame < 120 ? seen : fresh).emplace_back(values + frame * 128, values + (frame + 5) * 128);
+  for (size_t frame = 0; frame + 5 <= 200; ++frame)
+    (frame < 120 ? seen : fresh).emplace_back(values + frame * 128, values + (frame + 5) * 128);
   const Pair pair = quantize_model(path, from_vectors(seen));
   const Unlabelled u = compare_inputs(pair, fresh);
   MESSAGE("SQNR ", u.outputs[0].sqnr_db(), " dB on ", fresh.size(), " windows");

@@ -23,7 +23,9 @@ ValueId node(Graph& g, Op op, std::vector<ValueId> inputs, const char* name, Att
   REQUIRE_MESSAGE(n, n.error().message);
   return g.node(*n).outputs[0];
 }
-ValueId node(Graph& g, Op op, std::vector<ValueId> inputs, const char* name) { return node(g, op, std::move(inputs), name, default_attrs(op)); }
+ValueId node(Graph& g, Op op, std::vector<ValueId> inputs, const char* name) {
+  return node(g, op, std::move(inputs), name, default_attrs(op));
+}
 
 ValueId image(Graph& g, std::vector<int64_t> hwc) {
   DimTable& d = g.dims();

@@ -80,7 +80,8 @@ const std::string& int8_model() {
 TEST_CASE("every verb explains itself with an example") {
   const auto overview = run_lathe({"--help"});
   CHECK(overview.status == 0);
-  for (const char* verb : {"import", "dump", "check", "run", "bench", "profile", "kernels", "dataset", "calibrate", "quantize", "compile", "eval", "embed"}) {
+  for (const char* verb : {"import", "dump", "check", "run", "bench", "profile", "kernels", "dataset", "calibrate", "quantize",
+                           "compile", "eval", "embed"}) {
     CAPTURE(std::string(verb));
     CHECK(overview.out.find(std::string("\n  ") + verb + " ") != std::string::npos);
     const auto help = run_lathe({verb, "--help"});
@@ -131,7 +132,8 @@ TEST_CASE("integer outputs are equal on every instruction set, thread count and 
     for (const char* threads : {"1", "2"}) {
       CAPTURE(std::string(isa));
       const std::string y = folder.file("y.npy");
-      const auto r = run_lathe({"run", int8_model(), "--input", folder.file("x.npy"), "--output", y, "--isa", isa, "--threads", threads});
+      const auto r =
+          run_lathe({"run", int8_model(), "--input", folder.file("x.npy"), "--output", y, "--isa", isa, "--threads", threads});
       if (r.status != 0 && r.err.find("another architecture") != std::string::npos) continue;
       REQUIRE_MESSAGE(r.status == 0, r.err);
       if (first.empty()) first = slurp(y);
@@ -150,7 +152,8 @@ TEST_CASE("a quantized file does not depend on the number of threads") {
 
 TEST_CASE("keep leaves an operator in float and says so") {
   const TempFolder folder;
-  const auto json = json_of(run_lathe({"quantize", kModel, "--data", kData, "--samples", "8", "--keep", "fc*", "--json", "-o", folder.file("k.lathe")}));
+  const auto json = json_of(run_lathe(
+      {"quantize", kModel, "--data", kData, "--samples", "8", "--keep", "fc*", "--json", "-o", folder.file("k.lathe")}));
   bool found = false;
   for (const Tree& op : *json.find("ops")->as_array()) {
     if (*op.find("node")->as_string() != "fc") continue;
@@ -195,14 +198,16 @@ TEST_CASE("an output that cannot be written is refused before and after the work
   const TempFolder folder;
   check_refused(run_lathe({"import", kModel, "-o", folder.file("none/x.lathe")}), {"none"});
   check_refused(run_lathe({"import", kModel, "-o", folder.path()}), {folder.path()});
-  if (std::filesystem::exists("/dev/full")) check_refused(run_lathe({"import", kModel, "-o", "/dev/full"}), {"/dev/full", "no space left"});
+  if (std::filesystem::exists("/dev/full"))
+    check_refused(run_lathe({"import", kModel, "-o", "/dev/full"}), {"/dev/full", "no space left"});
   CHECK(folder.entries() == 0);
 }
 
 TEST_CASE("data that does not fit the model is refused with both shapes") {
   const TempFolder folder;
   const std::string rgb = npy_set(folder, images(4, 3, 0), "calib");
-  check_refused(run_lathe({"quantize", kModel, "--data", rgb, "-o", folder.file("x.lathe")}), {"input 'image'", "1x28x28", "3x28x28"});
+  check_refused(run_lathe({"quantize", kModel, "--data", rgb, "-o", folder.file("x.lathe")}),
+                {"input 'image'", "1x28x28", "3x28x28"});
   CHECK_FALSE(std::filesystem::exists(folder.file("x.lathe")));
 }
 
@@ -230,7 +235,8 @@ TEST_CASE("a gate that is not met ends with status 1") {
 
 TEST_CASE("Ctrl-C stops calibration with one line and no output") {
   const TempFolder folder;
-  const auto r = run_lathe({"quantize", kModel, "--data", kData, "--samples", "55000", "--isa", "scalar", "-o", folder.file("x.lathe")}, {}, 1500);
+  const auto r = run_lathe(
+      {"quantize", kModel, "--data", kData, "--samples", "55000", "--isa", "scalar", "-o", folder.file("x.lathe")}, {}, 1500);
   check_refused(r, {"interrupted"});
   CHECK(folder.entries() == 0);
 }
@@ -242,7 +248,8 @@ TEST_CASE("an unknown instruction set lists the known ones, as flag and as envir
 
 TEST_CASE("profile accounts for the whole run and writes a trace") {
   const TempFolder folder;
-  const auto json = json_of(run_lathe({"profile", int8_model(), "--seconds", "0.05", "--json", "--trace", folder.file("trace.json")}));
+  const auto json =
+      json_of(run_lathe({"profile", int8_model(), "--seconds", "0.05", "--json", "--trace", folder.file("trace.json")}));
   double sum = 0;
   for (const Tree& op : *json.find("ops")->as_array()) sum += number(op, "us");
   CHECK(sum == doctest::Approx(number(json, "total_us")).epsilon(1e-6));
@@ -254,7 +261,8 @@ TEST_CASE("profile accounts for the whole run and writes a trace") {
 
 TEST_CASE("embed writes sources with the arena's size and the kernels that are used") {
   const TempFolder folder;
-  const auto json = json_of(run_lathe({"embed", int8_model(), "-o", folder.path(), "--name", "fashion", "--with-cases", "--json"}));
+  const auto json =
+      json_of(run_lathe({"embed", int8_model(), "-o", folder.path(), "--name", "fashion", "--with-cases", "--json"}));
   CHECK(number(json, "arena_bytes") >= number(json, "arena_lower_bound"));
   CHECK(json.find("kernels")->as_array()->size() >= 3);
   CHECK(folder.entries() == 3);
@@ -270,5 +278,7 @@ TEST_CASE("run prints the best classes and refuses inputs of another shape") {
   REQUIRE(rows.size() == 1);
   CHECK(rows[0].as_array()->size() == 3);
   check_refused(run_lathe({"run", int8_model(), "--input", folder.file("y.npy")}), {"input 'image'", "1x2x28x28"});
-  check_refused(run_lathe({"run", int8_model(), "--input", "other=" + folder.file("x.npy"), "--input", "more=" + folder.file("x.npy")}), {"no value for input 'image'"});
+  check_refused(
+      run_lathe({"run", int8_model(), "--input", "other=" + folder.file("x.npy"), "--input", "more=" + folder.file("x.npy")}),
+      {"no value for input 'image'"});
 }

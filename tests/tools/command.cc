@@ -27,7 +27,8 @@ void redirect(const std::string& path, int fd) {
 
 }  // namespace
 
-CommandResult run_lathe(const std::vector<std::string>& arguments, const std::vector<std::string>& environment, int interrupt_after_ms) {
+CommandResult run_lathe(const std::vector<std::string>& arguments, const std::vector<std::string>& environment,
+                        int interrupt_after_ms) {
   const TempFolder folder;
   const std::string out = folder.file("out"), err = folder.file("err");
   std::vector<char*> argv{const_cast<char*>(LATHE_EXE)};

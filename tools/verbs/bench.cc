@@ -22,7 +22,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMinRuns = 100;
 
-double microseconds(Clock::time_point from, Clock::time_point to) { return std::chrono::duration<double, std::micro>(to - from).count(); }
+double microseconds(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double, std::micro>(to - from).count();
+}
 
 // Latencies in microseconds, sorted. A quarter of the time is warm-up.
 Result<std::vector<double>> measure(Runner& runner, double seconds) {
@@ -55,27 +57,35 @@ uint64_t resident_bytes() {
 }
 
 void print_text(const MeasureFlags& o, MeasuredModel& m, const std::vector<double>& us, double mean) {
-  std::printf("%s: batch %u, %u thread%s, %s, %zu runs\n", o.model.c_str(), o.batch, m.session.threads, m.session.threads == 1 ? "" : "s", isa_text(m.session.isa),
-              us.size());
+  std::printf("%s: batch %u, %u thread%s, %s, %zu runs\n", o.model.c_str(), o.batch, m.session.threads,
+              m.session.threads == 1 ? "" : "s", isa_text(m.session.isa), us.size());
   Table table({"p50 us", "p99 us", "mean us", "runs/s", "samples/s"});
   const auto number = [](double v) {
     char text[32];
     std::snprintf(text, sizeof text, "%.1f", v);
     return std::string(text);
   };
-  table.add({number(percentile(us, 0.5)), number(percentile(us, 0.99)), number(mean), number(1e6 / mean), number(o.batch * 1e6 / mean)});
+  table.add({number(percentile(us, 0.5)), number(percentile(us, 0.99)), number(mean), number(1e6 / mean),
+             number(o.batch * 1e6 / mean)});
   const auto size = [](uint64_t bytes) { return bytes_text(static_cast<double>(bytes)); };
   const HostSession& session = m.runner.session();
-  std::printf("%smemory: mapped model %s, arena %s (lower bound %s), variables %s, process resident %s\n", table.text().c_str(), size(m.model.file_bytes).c_str(),
-              size(session.arena_bytes()).c_str(), size(session.plan().arena_lower_bound).c_str(), size(session.variable_bytes()).c_str(), size(resident_bytes()).c_str());
+  std::printf("%smemory: mapped model %s, arena %s (lower bound %s), variables %s, process resident %s\n", table.text().c_str(),
+              size(m.model.file_bytes).c_str(), size(session.arena_bytes()).c_str(),
+              size(session.plan().arena_lower_bound).c_str(), size(session.variable_bytes()).c_str(),
+              size(resident_bytes()).c_str());
 }
 
 void print_json(const MeasureFlags& o, MeasuredModel& m, const std::vector<double>& us, double mean) {
   const HostSession& session = m.runner.session();
   Tree out = Tree::table();
-  out.set("p50_us", percentile(us, 0.5)).set("p99_us", percentile(us, 0.99)).set("mean_us", mean).set("per_second", o.batch * 1e6 / mean);
+  out.set("p50_us", percentile(us, 0.5))
+      .set("p99_us", percentile(us, 0.99))
+      .set("mean_us", mean)
+      .set("per_second", o.batch * 1e6 / mean);
   out.set("threads", m.session.threads).set("batch", o.batch).set("isa", isa_text(m.session.isa)).set("runs", us.size());
-  out.set("model_bytes", m.model.file_bytes).set("arena_bytes", session.arena_bytes()).set("arena_lower_bound", session.plan().arena_lower_bound);
+  out.set("model_bytes", m.model.file_bytes)
+      .set("arena_bytes", session.arena_bytes())
+      .set("arena_lower_bound", session.plan().arena_lower_bound);
   out.set("variable_bytes", session.variable_bytes()).set("resident_bytes", resident_bytes());
   std::printf("%s\n", to_json(out).c_str());
 }
@@ -99,6 +109,7 @@ Action setup(CLI::App& app) {
 
 }  // namespace
 
-const Verb kVerb_bench{"bench", "measure the latency of whole runs", "lathe bench int8.lathe --threads 1 --batch 1 --json", setup};
+const Verb kVerb_bench{"bench", "measure the latency of whole runs", "lathe bench int8.lathe --threads 1 --batch 1 --json",
+                       setup};
 
 }  // namespace lathe::tools

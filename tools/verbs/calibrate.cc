@@ -28,10 +28,18 @@ void print_json(const CalibrationRun& run) {
   Tree tensors = Tree::array();
   for (const auto& [name, r] : ranges_of(run.calibration)) {
     const QuantParams p = activation_params(r);
-    tensors.push(Tree(Tree::table().set("name", name).set("min", r.min).set("max", r.max).set("scale", static_cast<double>(p.scale)).set("zero_point", p.zero_point)));
+    tensors.push(Tree(Tree::table()
+                          .set("name", name)
+                          .set("min", r.min)
+                          .set("max", r.max)
+                          .set("scale", static_cast<double>(p.scale))
+                          .set("zero_point", p.zero_point)));
   }
   Tree out = Tree::table();
-  out.set("samples", run.calibration.samples).set("split", run.split).set("observer", observer_name(run.calibration.observer.kind)).set("tensors", std::move(tensors));
+  out.set("samples", run.calibration.samples)
+      .set("split", run.split)
+      .set("observer", observer_name(run.calibration.observer.kind))
+      .set("tensors", std::move(tensors));
   std::printf("%s\n", to_json(out).c_str());
 }
 
@@ -46,7 +54,8 @@ void print_text(const CalibrationRun& run) {
     std::snprintf(scale, sizeof scale, "%.6g", static_cast<double>(p.scale));
     table.add({name, lo, hi, scale, std::to_string(p.zero_point)});
   }
-  std::printf("%s%llu samples of split '%s', observer %s\n", table.text().c_str(), static_cast<unsigned long long>(run.calibration.samples), run.split.c_str(),
+  std::printf("%s%llu samples of split '%s', observer %s\n", table.text().c_str(),
+              static_cast<unsigned long long>(run.calibration.samples), run.split.c_str(),
               observer_name(run.calibration.observer.kind));
 }
 
@@ -71,7 +80,8 @@ Result<void> run(const Options& o) {
 Action setup(CLI::App& app) {
   auto o = std::make_shared<Options>();
   app.add_option("model", o->model, ".lathe or .onnx file (float)")->required();
-  app.add_option("-o,--output", o->output, ".lathe file to write: the model with its ranges, which `quantize` then takes without --data");
+  app.add_option("-o,--output", o->output,
+                 ".lathe file to write: the model with its ranges, which `quantize` then takes without --data");
   app.add_flag("--json", o->json, "print JSON");
   o->calibration.add_to(app);
   app.get_option("--data")->required();
@@ -82,6 +92,7 @@ Action setup(CLI::App& app) {
 
 }  // namespace
 
-const Verb kVerb_calibrate{"calibrate", "observe the range of every activation on real samples", "lathe calibrate model.lathe --data set.toml -o calibrated.lathe", setup};
+const Verb kVerb_calibrate{"calibrate", "observe the range of every activation on real samples",
+                           "lathe calibrate model.lathe --data set.toml -o calibrated.lathe", setup};
 
 }  // namespace lathe::tools

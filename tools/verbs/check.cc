@@ -25,7 +25,8 @@ struct Options {
 };
 
 Result<void> check_file(const Options& o) {
-  if (std::filesystem::path(o.first).extension() != ".lathe") return fail(Code::kInvalidArgument, o.first + ": only .lathe files can be checked alone; give a second model and --data");
+  if (std::filesystem::path(o.first).extension() != ".lathe")
+    return fail(Code::kInvalidArgument, o.first + ": only .lathe files can be checked alone; give a second model and --data");
   LATHE_CHECK_OK(check_model_file(o.first));
   LATHE_TRY(const ModelFile file, read_model(o.first));
   LATHE_TRY(const SessionOptions session, o.session.options());
@@ -34,7 +35,8 @@ Result<void> check_file(const Options& o) {
   if (o.json)
     std::printf("%s\n", to_json(Tree::table().set("file", "ok").set("self_checks", file.tests.size())).c_str());
   else
-    std::printf("%s: file is whole, %zu self-check%s passed\n", o.first.c_str(), file.tests.size(), file.tests.size() == 1 ? "" : "s");
+    std::printf("%s: file is whole, %zu self-check%s passed\n", o.first.c_str(), file.tests.size(),
+                file.tests.size() == 1 ? "" : "s");
   return {};
 }
 
@@ -67,7 +69,8 @@ Result<Comparison> compare(const Options& o) {
   LATHE_TRY(Side a, open_side(o.first, o, data));
   LATHE_TRY(Side b, open_side(o.second, o, data));
   if (a.runner.output_count() != b.runner.output_count())
-    return fail(Code::kInvalidArgument, o.first + " has " + std::to_string(a.runner.output_count()) + " outputs, " + o.second + " has " + std::to_string(b.runner.output_count()));
+    return fail(Code::kInvalidArgument, o.first + " has " + std::to_string(a.runner.output_count()) + " outputs, " + o.second +
+                                            " has " + std::to_string(b.runner.output_count()));
   Comparison result;
   result.split = chosen.split->name();
   std::vector<std::vector<float>> reference;
@@ -84,23 +87,30 @@ Result<Comparison> compare(const Options& o) {
       std::vector<float> other;
       LATHE_CHECK_OK(b.runner.output_values(n, &other));
       if (other.size() != outputs[n].size())
-        return fail(Code::kInvalidArgument, "output " + std::to_string(n) + " has " + std::to_string(outputs[n].size()) + " values in " + o.first + " and " + std::to_string(other.size()) + " in " + o.second);
+        return fail(Code::kInvalidArgument, "output " + std::to_string(n) + " has " + std::to_string(outputs[n].size()) +
+                                                " values in " + o.first + " and " + std::to_string(other.size()) + " in " +
+                                                o.second);
       result.difference.add(outputs[n], other);
       if (n == 0 && !other.empty()) result.agreeing += argmax(outputs[n]) == argmax(other);
     }
     ++result.samples;
     return {};
   };
-  LATHE_CHECK_OK(predict(a.runner, data, *chosen.split, a.matching, {.limit = o.limit, .batch = 1, .progress = "comparing"}, step));
+  LATHE_CHECK_OK(
+      predict(a.runner, data, *chosen.split, a.matching, {.limit = o.limit, .batch = 1, .progress = "comparing"}, step));
   return result;
 }
 
 Result<void> gates(const Options& o, const Comparison& c) {
-  if (c.difference.non_finite() > 0) return fail(Code::kInvalidArgument, std::to_string(c.difference.non_finite()) + " output values are NaN or infinite in one model only");
+  if (c.difference.non_finite() > 0)
+    return fail(Code::kInvalidArgument,
+                std::to_string(c.difference.non_finite()) + " output values are NaN or infinite in one model only");
   if (o.min_sqnr >= 0 && c.difference.sqnr_db() < o.min_sqnr)
-    return fail(Code::kInvalidArgument, "SQNR is " + std::to_string(c.difference.sqnr_db()) + " dB, the gate is " + std::to_string(o.min_sqnr));
+    return fail(Code::kInvalidArgument,
+                "SQNR is " + std::to_string(c.difference.sqnr_db()) + " dB, the gate is " + std::to_string(o.min_sqnr));
   if (o.min_agreement >= 0 && c.agreement() < o.min_agreement)
-    return fail(Code::kInvalidArgument, "agreement is " + std::to_string(c.agreement()) + ", the gate is " + std::to_string(o.min_agreement));
+    return fail(Code::kInvalidArgument,
+                "agreement is " + std::to_string(c.agreement()) + ", the gate is " + std::to_string(o.min_agreement));
   return {};
 }
 
@@ -111,18 +121,25 @@ Result<void> run(const Options& o) {
   const OutputDifference& d = c.difference;
   if (o.json) {
     Tree out = Tree::table();
-    out.set("samples", c.samples).set("split", c.split).set("sqnr_db", d.sqnr_db()).set("max_abs", d.max_abs()).set("max_rel", d.max_rel()).set("agreement", c.agreement());
+    out.set("samples", c.samples)
+        .set("split", c.split)
+        .set("sqnr_db", d.sqnr_db())
+        .set("max_abs", d.max_abs())
+        .set("max_rel", d.max_rel())
+        .set("agreement", c.agreement());
     std::printf("%s\n", to_json(out).c_str());
   } else {
-    std::printf("%llu samples of split '%s': SQNR %.2f dB, max difference %.6g (%.3g of the largest value), same answer on %.2f %%\n", static_cast<unsigned long long>(c.samples), c.split.c_str(),
-                d.sqnr_db(), d.max_abs(), d.max_rel(), 100 * c.agreement());
+    std::printf(
+        "%llu samples of split '%s': SQNR %.2f dB, max difference %.6g (%.3g of the largest value), same answer on %.2f %%\n",
+        static_cast<unsigned long long>(c.samples), c.split.c_str(), d.sqnr_db(), d.max_abs(), d.max_rel(), 100 * c.agreement());
   }
   return gates(o, c);
 }
 
 Action setup(CLI::App& app) {
   auto o = std::make_shared<Options>();
-  app.add_option("model", o->first, ".lathe or .onnx file; alone: checks the file's integrity and runs its self-checks")->required();
+  app.add_option("model", o->first, ".lathe or .onnx file; alone: checks the file's integrity and runs its self-checks")
+      ->required();
   app.add_option("other", o->second, "a second model, compared with the first as the reference");
   app.add_option("--data", o->data, "data set (TOML) for two models; reads its split test");
   app.add_option("--limit", o->limit, "samples at most; 0: all")->capture_default_str();
@@ -136,6 +153,7 @@ Action setup(CLI::App& app) {
 
 }  // namespace
 
-const Verb kVerb_check{"check", "check a file, or compare two models on a data set", "lathe check model.lathe int8.lathe --data set.toml --json", setup};
+const Verb kVerb_check{"check", "check a file, or compare two models on a data set",
+                       "lathe check model.lathe int8.lathe --data set.toml --json", setup};
 
 }  // namespace lathe::tools

@@ -39,6 +39,7 @@ Action setup(CLI::App& app) {
 
 }  // namespace
 
-const Verb kVerb_compile{"compile", "lower a model ahead of time for a target", "lathe compile model.lathe --target host -o compiled.lathe", setup};
+const Verb kVerb_compile{"compile", "lower a model ahead of time for a target",
+                         "lathe compile model.lathe --target host -o compiled.lathe", setup};
 
 }  // namespace lathe::tools

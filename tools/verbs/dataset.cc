@@ -50,12 +50,25 @@ void print_json(const DatasetReport& report) {
   for (const SplitReport& s : report.splits) {
     Tree per_class = Tree::array();
     for (const uint64_t c : s.per_class) per_class.push(c);
-    splits.set(s.name, Tree(Tree::table().set("samples", s.samples).set("duplicates", s.duplicates).set("per_class", std::move(per_class))));
+    splits.set(
+        s.name,
+        Tree(Tree::table().set("samples", s.samples).set("duplicates", s.duplicates).set("per_class", std::move(per_class))));
   }
   for (const InputReport& i : report.inputs)
-    inputs.push(Tree(Tree::table().set("name", i.name).set("dtype", dtype_name(i.dtype)).set("dims", dims_text(i.dims)).set("min", i.low).set("max", i.high).set("mean", i.mean).set("non_finite", i.non_finite)));
+    inputs.push(Tree(Tree::table()
+                         .set("name", i.name)
+                         .set("dtype", dtype_name(i.dtype))
+                         .set("dims", dims_text(i.dims))
+                         .set("min", i.low)
+                         .set("max", i.high)
+                         .set("mean", i.mean)
+                         .set("non_finite", i.non_finite)));
   for (const std::string& p : report.problems) problems.push(p);
-  std::printf("%s\n", to_json(Tree::table().set("splits", std::move(splits)).set("inputs", std::move(inputs)).set("problems", std::move(problems))).c_str());
+  std::printf(
+      "%s\n",
+      to_json(
+          Tree::table().set("splits", std::move(splits)).set("inputs", std::move(inputs)).set("problems", std::move(problems)))
+          .c_str());
 }
 
 Result<void> check(const Options& o) {
@@ -65,7 +78,8 @@ Result<void> check(const Options& o) {
   else
     print_text(report);
   if (report.problems.empty()) return {};
-  return fail(Code::kInvalidArgument, o.check + ": " + std::to_string(report.problems.size()) + " problems, the first: " + report.problems[0]);
+  return fail(Code::kInvalidArgument,
+              o.check + ": " + std::to_string(report.problems.size()) + " problems, the first: " + report.problems[0]);
 }
 
 Result<void> init(const Options& o) {
@@ -76,7 +90,8 @@ Result<void> init(const Options& o) {
   }
   LATHE_CHECK_OK(check_writable(o.output));
   std::error_code error;
-  if (std::filesystem::exists(o.output, error)) return fail(Code::kIo, o.output + ": exists already; remove it or choose another name");
+  if (std::filesystem::exists(o.output, error))
+    return fail(Code::kIo, o.output + ": exists already; remove it or choose another name");
   const std::string folder = std::filesystem::absolute(o.output).parent_path().string();
   LATHE_TRY(const std::string text, dataset_init(o.init, folder));
   LATHE_CHECK_OK(write_file_atomic(o.output, text));
@@ -87,7 +102,8 @@ Result<void> init(const Options& o) {
 Action setup(CLI::App& app) {
   auto o = std::make_shared<Options>();
   app.require_subcommand(1);
-  CLI::App* init_app = app.add_subcommand("init", "guess format, shapes and splits of a file or folder and write a commented description");
+  CLI::App* init_app =
+      app.add_subcommand("init", "guess format, shapes and splits of a file or folder and write a commented description");
   init_app->add_option("path", o->init, "file or folder")->required();
   init_app->add_option("-o,--output", o->output, "TOML file to write; without it the text is printed");
   CLI::App* check_app = app.add_subcommand("check", "load a data set whole and print what is in it");
@@ -98,6 +114,7 @@ Action setup(CLI::App& app) {
 
 }  // namespace
 
-const Verb kVerb_dataset{"dataset", "describe and check data sets", "lathe dataset init folder/ -o set.toml && lathe dataset check set.toml", setup};
+const Verb kVerb_dataset{"dataset", "describe and check data sets",
+                         "lathe dataset init folder/ -o set.toml && lathe dataset check set.toml", setup};
 
 }  // namespace lathe::tools

@@ -35,7 +35,8 @@ uint64_t parameter_bytes(const Graph& graph) {
 
 Tree ports_json(const Graph& graph, const std::vector<ValueId>& values) {
   Tree list = Tree::array();
-  for (const ValueId v : values) list.push(Tree(Tree::table().set("name", graph.value(v).name).set("type", type_text(graph, graph.value(v).type))));
+  for (const ValueId v : values)
+    list.push(Tree(Tree::table().set("name", graph.value(v).name).set("type", type_text(graph, graph.value(v).type))));
   return list;
 }
 
@@ -45,15 +46,17 @@ void print_json(const Graph& graph) {
   Tree op_table = Tree::table(), facts = Tree::table(), out = Tree::table();
   for (const auto& [op, count] : ops) op_table.set(op, count);
   for (const auto& [key, value] : graph.metadata) facts.set(key, value);
-  out.set("inputs", ports_json(graph, graph.inputs())).set("outputs", ports_json(graph, graph.outputs())).set("ops", std::move(op_table));
+  out.set("inputs", ports_json(graph, graph.inputs()))
+      .set("outputs", ports_json(graph, graph.outputs()))
+      .set("ops", std::move(op_table));
   out.set("macs", total_macs(graph)).set("parameter_bytes", parameter_bytes(graph)).set("metadata", std::move(facts));
   std::printf("%s\n", to_json(out).c_str());
 }
 
 void print_text(const Graph& graph, bool full) {
   std::printf("%s", print(graph, full).c_str());
-  std::printf("%zu nodes, %.3f M multiply-accumulates at batch 1, %llu bytes of parameters\n", graph.order().size(), total_macs(graph) / 1e6,
-              static_cast<unsigned long long>(parameter_bytes(graph)));
+  std::printf("%zu nodes, %.3f M multiply-accumulates at batch 1, %llu bytes of parameters\n", graph.order().size(),
+              total_macs(graph) / 1e6, static_cast<unsigned long long>(parameter_bytes(graph)));
 }
 
 Result<void> run(const Options& o) {

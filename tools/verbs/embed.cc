@@ -32,13 +32,14 @@ Result<std::vector<EmbedCase>> embed_cases_of(const std::string& path) {
     for (const TestArray& a : check.outputs) c.outputs.push_back(a.data);
     cases.push_back(std::move(c));
   }
-  if (cases.empty()) return fail(Code::kInvalidArgument, path + ": has no self-checks (`lathe quantize` stores one unless its arrays are large)");
+  if (cases.empty())
+    return fail(Code::kInvalidArgument, path + ": has no self-checks (`lathe quantize` stores one unless its arrays are large)");
   return cases;
 }
 
 void print_text(const EmbeddedModel& m) {
-  std::printf("flash: weights %s, plan %s; arena %s (lower bound %s)\noperators:", bytes_text(m.weight_bytes).c_str(), bytes_text(m.plan_bytes).c_str(),
-              bytes_text(m.arena_bytes).c_str(), bytes_text(m.arena_lower_bound).c_str());
+  std::printf("flash: weights %s, plan %s; arena %s (lower bound %s)\noperators:", bytes_text(m.weight_bytes).c_str(),
+              bytes_text(m.plan_bytes).c_str(), bytes_text(m.arena_bytes).c_str(), bytes_text(m.arena_lower_bound).c_str());
   for (const std::string& op : m.ops) std::printf(" %s", op.c_str());
   std::printf("\nkernels:\n");
   for (const std::string& k : m.kernels) std::printf("  %s\n", k.c_str());
@@ -48,7 +49,10 @@ void print_json(const EmbeddedModel& m) {
   Tree ops = Tree::array(), kernel_list = Tree::array(), out = Tree::table();
   for (const std::string& op : m.ops) ops.push(op);
   for (const std::string& k : m.kernels) kernel_list.push(k);
-  out.set("weight_bytes", m.weight_bytes).set("plan_bytes", m.plan_bytes).set("arena_bytes", m.arena_bytes).set("arena_lower_bound", m.arena_lower_bound);
+  out.set("weight_bytes", m.weight_bytes)
+      .set("plan_bytes", m.plan_bytes)
+      .set("arena_bytes", m.arena_bytes)
+      .set("arena_lower_bound", m.arena_lower_bound);
   out.set("ops", std::move(ops)).set("kernels", std::move(kernel_list));
   std::printf("%s\n", to_json(out).c_str());
 }
@@ -90,6 +94,7 @@ Action setup(CLI::App& app) {
 
 }  // namespace
 
-const Verb kVerb_embed{"embed", "write a model as C++ source for firmware", "lathe embed int8.lathe -o firmware/ --name model", setup};
+const Verb kVerb_embed{"embed", "write a model as C++ source for firmware", "lathe embed int8.lathe -o firmware/ --name model",
+                       setup};
 
 }  // namespace lathe::tools

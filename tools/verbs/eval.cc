@@ -33,14 +33,17 @@ Result<Evaluation> evaluate(const Options& o, const Dataset& data) {
   LATHE_TRY(const HostModel model, load_host_model(o.model, o.import));
   LATHE_TRY(const ChosenSplit chosen, data.for_report());
   const DataSplit& split = *chosen.split;
-  if (!split.has_labels()) return fail(Code::kInvalidArgument, o.data + ": split '" + split.name() + "' has no labels; `lathe check` compares two models without them");
+  if (!split.has_labels())
+    return fail(Code::kInvalidArgument,
+                o.data + ": split '" + split.name() + "' has no labels; `lathe check` compares two models without them");
   LATHE_TRY(const auto matching, match_inputs(model_inputs(*model.program), model.metadata, data));
   LATHE_TRY(Runner runner, Runner::create(model.program, session));
   const auto classes = static_cast<uint32_t>(data.classes().size());
   Evaluation result{ClassificationScore(classes), {}, split.name(), chosen.note};
   const auto score = [&](uint64_t i, const std::vector<std::span<const float>>& outputs) -> Result<void> {
     if (outputs[0].size() < classes)
-      return fail(Code::kInvalidArgument, "the model's first output has " + std::to_string(outputs[0].size()) + " values per sample, the data set has " + std::to_string(classes) + " classes");
+      return fail(Code::kInvalidArgument, "the model's first output has " + std::to_string(outputs[0].size()) +
+                                              " values per sample, the data set has " + std::to_string(classes) + " classes");
     const auto label = static_cast<uint32_t>(split.label(i));
     const uint32_t predicted = argmax(outputs[0]);
     result.score.add(label, predicted);
@@ -56,7 +59,10 @@ Tree interval_json(const Interval& i) { return Tree(Tree::array().push(i.low).pu
 void print_json(const Evaluation& e, const Dataset& data) {
   Tree groups = Tree::table(), confusion = Tree::array(), classes = Tree::array();
   for (const auto& [name, g] : e.groups)
-    groups.set(name, Tree(Tree::table().set("samples", g.samples).set("accuracy", g.accuracy()).set("accuracy_95", interval_json(wilson95(g.hits, g.samples)))));
+    groups.set(name, Tree(Tree::table()
+                              .set("samples", g.samples)
+                              .set("accuracy", g.accuracy())
+                              .set("accuracy_95", interval_json(wilson95(g.hits, g.samples)))));
   for (uint32_t r = 0; r < e.score.classes(); ++r) {
     Tree row = Tree::array();
     for (uint32_t c = 0; c < e.score.classes(); ++c) row.push(e.score.confusion(r, c));
@@ -64,8 +70,14 @@ void print_json(const Evaluation& e, const Dataset& data) {
     classes.push(data.classes()[r]);
   }
   Tree out = Tree::table();
-  out.set("samples", e.score.samples()).set("split", e.split).set("accuracy", e.score.accuracy()).set("accuracy_95", interval_json(e.score.accuracy_interval()));
-  out.set("macro_f1", e.score.macro_f1()).set("groups", std::move(groups)).set("classes", std::move(classes)).set("confusion", std::move(confusion));
+  out.set("samples", e.score.samples())
+      .set("split", e.split)
+      .set("accuracy", e.score.accuracy())
+      .set("accuracy_95", interval_json(e.score.accuracy_interval()));
+  out.set("macro_f1", e.score.macro_f1())
+      .set("groups", std::move(groups))
+      .set("classes", std::move(classes))
+      .set("confusion", std::move(confusion));
   std::printf("%s\n", to_json(out).c_str());
 }
 
@@ -78,8 +90,9 @@ std::string percent(double v) {
 void print_text(const Evaluation& e, const Dataset& data) {
   if (!e.note.empty()) std::printf("note: %s\n", e.note.c_str());
   const Interval ci = e.score.accuracy_interval();
-  std::printf("%llu samples of split '%s'\naccuracy %s %% (95 %% interval %s to %s), macro F1 %.4f\n\n", static_cast<unsigned long long>(e.score.samples()), e.split.c_str(),
-              percent(e.score.accuracy()).c_str(), percent(ci.low).c_str(), percent(ci.high).c_str(), e.score.macro_f1());
+  std::printf("%llu samples of split '%s'\naccuracy %s %% (95 %% interval %s to %s), macro F1 %.4f\n\n",
+              static_cast<unsigned long long>(e.score.samples()), e.split.c_str(), percent(e.score.accuracy()).c_str(),
+              percent(ci.low).c_str(), percent(ci.high).c_str(), e.score.macro_f1());
   std::vector<std::string> headers{"true \\ predicted"};
   for (const std::string& c : data.classes()) headers.push_back(c);
   Table confusion(headers);

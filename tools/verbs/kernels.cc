@@ -31,7 +31,10 @@ Result<void> list(bool as_json) {
     const char* storage = k.storage == kernels::Storage::kU8 ? "u8" : "s8";
     table.add({kernels::family_name(k.family), k.name, needs_text(k.needs), storage, state(k, machine)});
     Tree row = Tree::table();
-    row.set("family", kernels::family_name(k.family)).set("name", k.name).set("needs", needs_text(k.needs)).set("storage", storage);
+    row.set("family", kernels::family_name(k.family))
+        .set("name", k.name)
+        .set("needs", needs_text(k.needs))
+        .set("storage", storage);
     row.set("runs_here", std::string(state(k, machine)) == "yes");
     json.push(std::move(row));
   }
@@ -50,6 +53,7 @@ Action setup(CLI::App& app) {
 
 }  // namespace
 
-const Verb kVerb_kernels{"kernels", "list the kernels of this build and what this machine can run", "lathe kernels --json", setup};
+const Verb kVerb_kernels{"kernels", "list the kernels of this build and what this machine can run", "lathe kernels --json",
+                         setup};
 
 }  // namespace lathe::tools

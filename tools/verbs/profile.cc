@@ -62,7 +62,8 @@ std::string headline(const std::vector<ProfileRow>& rows, const std::string& by)
     names += (count == 0 ? "" : ", ") + rows[count].name;
     ++count;
   }
-  return std::to_string(count) + " of " + std::to_string(rows.size()) + " " + by + (rows.size() == 1 ? "" : "s") + " hold 80 % of the time: " + names;
+  return std::to_string(count) + " of " + std::to_string(rows.size()) + " " + by + (rows.size() == 1 ? "" : "s") +
+         " hold 80 % of the time: " + names;
 }
 
 void print_text(const std::vector<ProfileRow>& rows, const std::string& by, double total_us, uint64_t runs) {
@@ -70,24 +71,41 @@ void print_text(const std::vector<ProfileRow>& rows, const std::string& by, doub
   uint64_t params = 0;
   for (const ProfileRow& r : rows) params += r.param_bytes;
   const bool by_node = by == "node";
-  Table table({by, by_node ? "op" : "", "calls", "us/run", "share %", "sum %", "params %", "GOPS", "GB/s", by_node ? "kernel" : "such as"});
+  Table table({by, by_node ? "op" : "", "calls", "us/run", "share %", "sum %", "params %", "GOPS", "GB/s",
+               by_node ? "kernel" : "such as"});
   for (const ProfileRow& r : rows)
-    table.add({r.name, by_node ? r.op : "", std::to_string(r.calls), fixed(r.total_ns / 1e3 / static_cast<double>(runs), 2), fixed(100 * r.share, 1), fixed(100 * r.cumulative_share, 1),
-               fixed(params == 0 ? 0 : 100.0 * static_cast<double>(r.param_bytes) / static_cast<double>(params), 1), fixed(r.gops(), 1), fixed(r.gbytes_per_s(), 1), r.kernel});
+    table.add({r.name, by_node ? r.op : "", std::to_string(r.calls), fixed(r.total_ns / 1e3 / static_cast<double>(runs), 2),
+               fixed(100 * r.share, 1), fixed(100 * r.cumulative_share, 1),
+               fixed(params == 0 ? 0 : 100.0 * static_cast<double>(r.param_bytes) / static_cast<double>(params), 1),
+               fixed(r.gops(), 1), fixed(r.gbytes_per_s(), 1), r.kernel});
   std::printf("%s", table.text().c_str());
   std::printf("sum of operators: %.2f us per run, %llu runs\n", total_us, static_cast<unsigned long long>(runs));
 }
 
-void print_json(const std::vector<ProfileRow>& rows, const Options& o, const SessionOptions& session, double total_us, uint64_t runs) {
+void print_json(const std::vector<ProfileRow>& rows, const Options& o, const SessionOptions& session, double total_us,
+                uint64_t runs) {
   Tree ops = Tree::array();
   for (const ProfileRow& r : rows) {
     Tree row = Tree::table();
-    row.set("name", r.name).set("op", r.op).set("kernel", r.kernel).set("calls", r.calls).set("us", r.total_ns / 1e3 / static_cast<double>(runs));
-    row.set("share", r.share).set("cumulative_share", r.cumulative_share).set("param_bytes", r.param_bytes).set("gops", r.gops()).set("gbytes_per_s", r.gbytes_per_s());
+    row.set("name", r.name)
+        .set("op", r.op)
+        .set("kernel", r.kernel)
+        .set("calls", r.calls)
+        .set("us", r.total_ns / 1e3 / static_cast<double>(runs));
+    row.set("share", r.share)
+        .set("cumulative_share", r.cumulative_share)
+        .set("param_bytes", r.param_bytes)
+        .set("gops", r.gops())
+        .set("gbytes_per_s", r.gbytes_per_s());
     ops.push(std::move(row));
   }
   Tree out = Tree::table();
-  out.set("total_us", total_us).set("runs", runs).set("threads", session.threads).set("batch", o.measure.batch).set("isa", isa_text(session.isa)).set("by", o.by);
+  out.set("total_us", total_us)
+      .set("runs", runs)
+      .set("threads", session.threads)
+      .set("batch", o.measure.batch)
+      .set("isa", isa_text(session.isa))
+      .set("by", o.by);
   out.set("ops", std::move(ops));
   std::printf("%s\n", to_json(out).c_str());
 }
@@ -112,7 +130,9 @@ Result<void> run(const Options& o) {
 Action setup(CLI::App& app) {
   auto o = std::make_shared<Options>();
   o->measure.add_to(app);
-  app.add_option("--by", o->by, "group by node, op or kernel")->capture_default_str()->check(CLI::IsMember({"node", "op", "kernel"}));
+  app.add_option("--by", o->by, "group by node, op or kernel")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"node", "op", "kernel"}));
   app.add_option("--trace", o->trace, "write a trace for Perfetto or chrome://tracing to this file");
   return [o] { return run(*o); };
 }

@@ -49,7 +49,8 @@ Result<Ranges> find_ranges(const Options& o, const Graph& lowered, const Session
     LATHE_TRY(const ModelFile file, read_model(o.model));
     ranges.observed = file.calib;
   }
-  if (ranges.observed.empty()) return fail(Code::kInvalidArgument, o.model + ": has no calibration; give --data set.toml, or run `lathe calibrate` first");
+  if (ranges.observed.empty())
+    return fail(Code::kInvalidArgument, o.model + ": has no calibration; give --data set.toml, or run `lathe calibrate` first");
   ranges.table = ranges_of(ranges.observed);
   return ranges;
 }
@@ -66,19 +67,30 @@ void print_text(const Options& o, const QuantizeResult& result, const Ranges& ra
     int8 += r.int8;
     share += r.int8 ? r.share : 0;
   }
-  std::printf("%s%zu of %zu operators and %.1f %% of the multiply-accumulates are INT8", table.text().c_str(), int8, result.rows.size(), 100 * share);
-  if (ranges.run) std::printf("; %llu calibration samples of split '%s', observer %s", static_cast<unsigned long long>(ranges.run->calibration.samples),
-                              ranges.run->split.c_str(), o.calibration.observer.c_str());
+  std::printf("%s%zu of %zu operators and %.1f %% of the multiply-accumulates are INT8", table.text().c_str(), int8,
+              result.rows.size(), 100 * share);
+  if (ranges.run)
+    std::printf("; %llu calibration samples of split '%s', observer %s",
+                static_cast<unsigned long long>(ranges.run->calibration.samples), ranges.run->split.c_str(),
+                o.calibration.observer.c_str());
   std::printf("\n");
-  if (result.widened_channels > 0) std::printf("note: the weight scale of %u channels grew so that their bias fits\n", result.widened_channels);
+  if (result.widened_channels > 0)
+    std::printf("note: the weight scale of %u channels grew so that their bias fits\n", result.widened_channels);
 }
 
 void print_json(const QuantizeResult& result, const Ranges& ranges) {
   Tree rows = Tree::array();
   for (const QuantizeRow& r : result.rows)
-    rows.push(Tree(Tree::table().set("node", r.node).set("op", r.op).set("int8", r.int8).set("reason", r.reason).set("macs_share", r.share)));
+    rows.push(Tree(Tree::table()
+                       .set("node", r.node)
+                       .set("op", r.op)
+                       .set("int8", r.int8)
+                       .set("reason", r.reason)
+                       .set("macs_share", r.share)));
   Tree out = Tree::table();
-  out.set("samples", ranges.run ? ranges.run->calibration.samples : 0).set("widened_channels", result.widened_channels).set("ops", std::move(rows));
+  out.set("samples", ranges.run ? ranges.run->calibration.samples : 0)
+      .set("widened_channels", result.widened_channels)
+      .set("ops", std::move(rows));
   std::printf("%s\n", to_json(out).c_str());
 }
 
@@ -108,7 +120,8 @@ Action setup(CLI::App& app) {
   auto o = std::make_shared<Options>();
   app.add_option("model", o->model, ".lathe or .onnx file (float)")->required();
   o->write.add_to(app);
-  app.add_option("--keep", o->keep, "operators that stay float: a node's name, a pattern with * and ?, or an op type")->type_name("NAME");
+  app.add_option("--keep", o->keep, "operators that stay float: a node's name, a pattern with * and ?, or an op type")
+      ->type_name("NAME");
   app.add_flag("--per-tensor", o->per_tensor, "one weight scale per tensor instead of one per output channel");
   app.add_flag("--json", o->json, "print JSON");
   o->calibration.add_to(app);
@@ -119,6 +132,7 @@ Action setup(CLI::App& app) {
 
 }  // namespace
 
-const Verb kVerb_quantize{"quantize", "turn a float model into INT8", "lathe quantize model.lathe --data set.toml -o int8.lathe", setup};
+const Verb kVerb_quantize{"quantize", "turn a float model into INT8", "lathe quantize model.lathe --data set.toml -o int8.lathe",
+                          setup};
 
 }  // namespace lathe::tools

@@ -35,15 +35,19 @@ struct Options {
 Result<HostTensor> read_image_input(const std::string& path, const HostModel& model, const std::string& input) {
   const auto stored = model.metadata.find(kPreprocessingKey);
   if (stored == model.metadata.end())
-    return fail(Code::kInvalidArgument, path + ": the model stores no preprocessing, so a picture cannot be turned into its input; give a .npy file, or quantize or calibrate it with a data set");
+    return fail(Code::kInvalidArgument, path +
+                                            ": the model stores no preprocessing, so a picture cannot be turned into its input; "
+                                            "give a .npy file, or quantize or calibrate it with a data set");
   LATHE_TRY(const auto all, parse_preprocessings(stored->second));
   const auto found = std::find_if(all.begin(), all.end(), [&](const NamedPreprocessing& p) { return p.name == input; });
-  if (found == all.end() && all.size() != 1) return fail(Code::kInvalidArgument, "the model stores no preprocessing for input '" + input + "'");
+  if (found == all.end() && all.size() != 1)
+    return fail(Code::kInvalidArgument, "the model stores no preprocessing for input '" + input + "'");
   const Preprocessing& p = found == all.end() ? all[0].preprocessing : found->preprocessing;
   LATHE_TRY(const auto bytes, read_file(path));
   LATHE_TRY(Image image, decode_image(bytes, p.color == ColorOrder::kGray ? 1 : 3, path));
   if (p.height > 0 && p.width > 0) image = resize_bilinear(image, p.height, p.width);
-  LATHE_TRY(const Preprocessor preprocessor, Preprocessor::make(p, {DType::kU8, RawAxes::kHwc, {image.height, image.width, image.channels}}));
+  LATHE_TRY(const Preprocessor preprocessor,
+            Preprocessor::make(p, {DType::kU8, RawAxes::kHwc, {image.height, image.width, image.channels}}));
   HostTensor tensor{preprocessor.dtype(), preprocessor.dims(), std::vector<std::byte>(preprocessor.bytes())};
   tensor.dims.insert(tensor.dims.begin(), 1);
   LATHE_CHECK_OK(preprocessor.apply(reinterpret_cast<const std::byte*>(image.pixels.data()), tensor.bytes.data()));
@@ -80,12 +84,14 @@ Result<Shape> input_shape(const HostTensor& tensor, const ModelInput& input) {
   std::vector<int64_t> dims = tensor.dims;
   if (dims.size() + 1 == input.dims.size()) dims.insert(dims.begin(), 1);
   if (dims.size() != input.dims.size())
-    return fail(Code::kInvalidArgument, "input '" + input.name + "': the model takes rank " + std::to_string(input.dims.size()) + ", the file has " + dims_text(tensor.dims));
+    return fail(Code::kInvalidArgument, "input '" + input.name + "': the model takes rank " + std::to_string(input.dims.size()) +
+                                            ", the file has " + dims_text(tensor.dims));
   Shape shape;
   shape.rank = static_cast<uint32_t>(dims.size());
   for (size_t i = 0; i < dims.size(); ++i) {
     if ((input.dims[i] >= 0 && dims[i] != input.dims[i]) || dims[i] > INT32_MAX)
-      return fail(Code::kInvalidArgument, "input '" + input.name + "': dim " + std::to_string(i) + " must be " + std::to_string(input.dims[i]) + ", the file has " + dims_text(tensor.dims));
+      return fail(Code::kInvalidArgument, "input '" + input.name + "': dim " + std::to_string(i) + " must be " +
+                                              std::to_string(input.dims[i]) + ", the file has " + dims_text(tensor.dims));
     shape.dims[i] = static_cast<int32_t>(dims[i]);
   }
   return shape;
@@ -98,7 +104,8 @@ Result<void> load(Runner& runner, const std::vector<NamedTensor>& tensors, const
     LATHE_TRY(const HostTensor* found, pick(tensors, input, inputs.size()));
     HostTensor tensor = input.dtype == DType::kF32 ? to_f32(*found) : *found;
     if (tensor.dtype != input.dtype)
-      return fail(Code::kInvalidArgument, "input '" + input.name + "': the model takes " + dtype_name(input.dtype) + ", the file has " + dtype_name(tensor.dtype));
+      return fail(Code::kInvalidArgument, "input '" + input.name + "': the model takes " + dtype_name(input.dtype) +
+                                              ", the file has " + dtype_name(tensor.dtype));
     LATHE_TRY(const Shape shape, input_shape(tensor, input));
     shapes.push_back(shape);
     ready.push_back(std::move(tensor));
@@ -122,7 +129,9 @@ Result<void> write_outputs(Runner& runner, const std::string& path) {
     tensors.push_back({output_name(runner.program(), i), std::move(t)});
   }
   if (std::filesystem::path(path).extension() != ".npy") return write_npz(path, tensors);
-  if (tensors.size() != 1) return fail(Code::kInvalidArgument, path + ": the model has " + std::to_string(tensors.size()) + " outputs, a .npy file holds one; use .npz");
+  if (tensors.size() != 1)
+    return fail(Code::kInvalidArgument,
+                path + ": the model has " + std::to_string(tensors.size()) + " outputs, a .npy file holds one; use .npz");
   return write_npy(path, tensors[0].tensor);
 }
 
@@ -151,7 +160,8 @@ Result<void> print_top(Runner& runner, const Options& o) {
     std::vector<size_t> order(row);
     std::iota(order.begin(), order.end(), 0);
     const size_t top = std::min(o.top, row);
-    std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(top), order.end(), [&](size_t a, size_t b) { return values[r * row + a] > values[r * row + b]; });
+    std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(top), order.end(),
+                      [&](size_t a, size_t b) { return values[r * row + a] > values[r * row + b]; });
     Tree best = Tree::array();
     if (!o.json) std::printf("%s, row %zu:\n", output_name(runner.program(), 0).c_str(), r);
     for (size_t i = 0; i < top; ++i) {
@@ -184,7 +194,10 @@ Result<void> run(const Options& o) {
 Action setup(CLI::App& app) {
   auto o = std::make_shared<Options>();
   app.add_option("model", o->model, ".lathe or .onnx file")->required();
-  app.add_option("--input", o->inputs, "[name=]FILE: .npy, .npz (arrays by input name) or a picture (.png, .jpg, .bmp; uses the model's stored preprocessing)")->required();
+  app.add_option(
+         "--input", o->inputs,
+         "[name=]FILE: .npy, .npz (arrays by input name) or a picture (.png, .jpg, .bmp; uses the model's stored preprocessing)")
+      ->required();
   app.add_option("--output", o->output, ".npz or .npy file for all outputs; without it the best classes are printed");
   app.add_option("--top", o->top, "how many classes to print")->capture_default_str()->check(CLI::PositiveNumber);
   app.add_option("--labels", o->labels, "text file with one class name per line");
