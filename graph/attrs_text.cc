@@ -22,7 +22,9 @@ std::string print_list(const int32_t* values, size_t count) {
 }
 std::string print_member(int32_t v) { return std::to_string(v); }
 std::string print_member(float v) { return print_float(v); }
-std::string print_member(const Ints& v) { return print_list(v.values, static_cast<size_t>(std::clamp<int32_t>(v.count, 0, kMaxRank))); }
+std::string print_member(const Ints& v) {
+  return print_list(v.values, static_cast<size_t>(std::clamp<int32_t>(v.count, 0, kMaxRank)));
+}
 template <size_t N>
 std::string print_member(const int32_t (&v)[N]) { return print_list(v, N); }
 
@@ -50,7 +52,8 @@ template <size_t N>
 Result<void> parse_member(TextCursor& in, int32_t (&out)[N]) {
   Ints list;
   LATHE_CHECK_OK(parse_member(in, list));
-  if (list.count != static_cast<int32_t>(N)) return in.error("list has " + std::to_string(list.count) + " entries, must have " + std::to_string(N));
+  if (list.count != static_cast<int32_t>(N))
+    return in.error("list has " + std::to_string(list.count) + " entries, must have " + std::to_string(N));
   std::copy(list.values, list.values + N, out);
   return {};
 }
@@ -61,7 +64,8 @@ void visit_pairs(const T& a, const T& b, Fn&& fn) {
   std::vector<const void*> others;
   T::visit(b, [&](const char*, const auto& m) { others.push_back(&m); });
   size_t i = 0;
-  T::visit(a, [&](const char* name, const auto& m) { fn(m, *static_cast<std::remove_reference_t<decltype(m)>*>(others[i++]), name); });
+  T::visit(
+      a, [&](const char* name, const auto& m) { fn(m, *static_cast<std::remove_reference_t<decltype(m)>*>(others[i++]), name); });
 }
 
 template <class T>
@@ -114,7 +118,9 @@ bool equal_attrs(const Attrs& a, const Attrs& b) {
   if (a.index() != b.index()) return false;
   bool same = true;
   std::visit(
-      [&]<class T>(const T& x) { visit_pairs(x, std::get<T>(b), [&](const auto& m, const auto& n, const char*) { same = same && equal(m, n); }); },
+      [&]<class T>(const T& x) {
+        visit_pairs(x, std::get<T>(b), [&](const auto& m, const auto& n, const char*) { same = same && equal(m, n); });
+      },
       a);
   return same;
 }

@@ -190,8 +190,8 @@ Dim DimTable::mul(Dim a, Dim b) {
   return build(product(*pa, *pb));
 }
 
-// floor((p + floor(x/c)) / d) = floor((c*p + x) / (c*d)) for c, d > 0, since p is an integer. Invalid if `a` has no such term or the
-// product overflows.
+// floor((p + floor(x/c)) / d) = floor((c*p + x) / (c*d)) for c, d > 0, since p is an integer. Invalid if `a` has no such term or
+// the product overflows.
 Dim DimTable::merge_division(const Poly& a, int64_t d) {
   for (size_t i = 0; i < a.size(); ++i) {
     if (a[i].second != 1 || a[i].first.size() != 1) continue;
@@ -228,7 +228,8 @@ Dim DimTable::floordiv_constant(const Poly& a, int64_t b) {
   const Dim numerator = build(rest);
   if (!numerator.valid()) return {};
   const auto low = bound(numerator, true), high = bound(numerator, false);
-  if (low && high && floor_quotient(*low, divisor) == floor_quotient(*high, divisor)) return add(whole, constant(floor_quotient(*low, divisor)));
+  if (low && high && floor_quotient(*low, divisor) == floor_quotient(*high, divisor))
+    return add(whole, constant(floor_quotient(*low, divisor)));
   return add(whole, intern({DimOp::kFloorDiv, numerator.id, constant(divisor).id}));
 }
 
@@ -362,10 +363,11 @@ Result<int64_t> DimTable::evaluate(Dim d, const std::vector<std::optional<int64_
   if (n.op == DimOp::kConst) return n.a;
   if (n.op == DimOp::kSymbol) {
     const auto number = static_cast<size_t>(n.a);
-    if (number >= values.size() || !values[number]) return fail(Code::kInvalidArgument, "dimension '" + symbols_[number] + "' has no value");
+    if (number >= values.size() || !values[number])
+      return fail(Code::kInvalidArgument, "dimension '" + symbols_[number] + "' has no value");
     if (*values[number] < kMinSymbol || *values[number] > kMaxSymbol)
-      return fail(Code::kInvalidArgument, "dimension '" + symbols_[number] + "' is " + std::to_string(*values[number]) + ", must be " +
-                                              std::to_string(kMinSymbol) + " to " + std::to_string(kMaxSymbol));
+      return fail(Code::kInvalidArgument, "dimension '" + symbols_[number] + "' is " + std::to_string(*values[number]) +
+                                              ", must be " + std::to_string(kMinSymbol) + " to " + std::to_string(kMaxSymbol));
     return *values[number];
   }
   if (n.op == DimOp::kValue) return fail(Code::kUnsupported, "dimension depends on the contents of a tensor");

@@ -1,4 +1,5 @@
-// Text form of dimensions. A canonical expression needs no parentheses: sums stand only at the top and inside floordiv, min and max.
+// Text form of dimensions. A canonical expression needs no parentheses: sums stand only at the top and inside floordiv, min and
+// max.
 #include <string>
 
 #include "graph/dim.h"
@@ -98,7 +99,8 @@ std::string DimTable::text(Dim d) const {
       return text(a) + (right[0] == '-' ? "" : "+") + right;  // N-4
     }
     case DimOp::kMul: {
-      // Factors of a term are atoms and, last, its coefficient; the coefficient's sign leads, where it has a positive counterpart.
+      // Factors of a term are atoms and, last, its coefficient; the coefficient's sign leads, where it has a positive
+      // counterpart.
       const auto c = value(b);
       if (!c || *c > 0 || *c == INT64_MIN) return text(a) + "*" + text(b);
       return "-" + text(a) + (*c == -1 ? "" : "*" + std::to_string(-*c));

@@ -11,7 +11,8 @@ namespace {
 
 constexpr size_t kMaxContents = 64;
 
-// The elements of a small integer constant as dims; nothing for other types, and where bytes and type disagree (verify() reports that).
+// The elements of a small integer constant as dims; nothing for other types, and where bytes and type disagree (verify() reports
+// that).
 template <class T>
 std::optional<std::vector<Dim>> read_contents(DimTable& dims, size_t elems, const Constant& c) {
   if (c.bytes.size() != elems * sizeof(T)) return std::nullopt;
@@ -66,22 +67,29 @@ ValueId Graph::add_value(Value v) {
 }
 
 ValueId Graph::add_input(std::string name, TensorType type, std::optional<Quant> quant) {
-  const ValueId id = add_value({.kind = ValueKind::kInput, .type = std::move(type), .quant = std::move(quant), .name = std::move(name)});
+  const ValueId id =
+      add_value({.kind = ValueKind::kInput, .type = std::move(type), .quant = std::move(quant), .name = std::move(name)});
   inputs_.push_back(id);
   return id;
 }
 
 ValueId Graph::add_constant(std::string name, TensorType type, Constant bytes, std::optional<Quant> quant) {
-  Value v{.kind = ValueKind::kConstant, .type = std::move(type), .quant = std::move(quant), .constant = std::move(bytes), .name = std::move(name)};
+  Value v{.kind = ValueKind::kConstant,
+          .type = std::move(type),
+          .quant = std::move(quant),
+          .constant = std::move(bytes),
+          .name = std::move(name)};
   if (!v.quant) v.contents = constant_contents(*dims_, v.type, v.constant);
   return add_value(std::move(v));
 }
 
 ValueId Graph::add_variable(std::string name, TensorType type, Constant initial) {
-  return add_value({.kind = ValueKind::kVariable, .type = std::move(type), .constant = std::move(initial), .name = std::move(name)});
+  return add_value(
+      {.kind = ValueKind::kVariable, .type = std::move(type), .constant = std::move(initial), .name = std::move(name)});
 }
 
-Result<NodeId> Graph::make_node(Node node, std::vector<std::string> output_names, std::span<const std::optional<Quant>> output_quants) {
+Result<NodeId> Graph::make_node(Node node, std::vector<std::string> output_names,
+                                std::span<const std::optional<Quant>> output_quants) {
   auto types = infer_node(*this, node, output_quants);
   if (!types) {
     const char* op = op_name(node.op);
@@ -93,7 +101,10 @@ Result<NodeId> Graph::make_node(Node node, std::vector<std::string> output_names
     Inferred& t = (*types)[i];
     std::string name = std::move(output_names[i]);
     if (name.empty()) name = fresh_value_name(types->size() == 1 ? node.name : node.name + ":" + std::to_string(i));
-    node.outputs.push_back(add_value({.type = std::move(t.type), .quant = std::move(t.quant), .producer = id, .contents = std::move(t.contents),
+    node.outputs.push_back(add_value({.type = std::move(t.type),
+                                      .quant = std::move(t.quant),
+                                      .producer = id,
+                                      .contents = std::move(t.contents),
                                       .name = std::move(name)}));
   }
   node_names_.try_emplace(node.name, id);
@@ -101,9 +112,11 @@ Result<NodeId> Graph::make_node(Node node, std::vector<std::string> output_names
   return id;
 }
 
-Result<NodeId> Graph::add_node(Op op, Attrs attrs, std::vector<ValueId> inputs, std::string name, std::vector<std::string> output_names,
-                               std::vector<std::optional<Quant>> output_quants, std::vector<std::shared_ptr<const Graph>> regions) {
-  Node node{.op = op, .attrs = std::move(attrs), .inputs = std::move(inputs), .regions = std::move(regions), .name = std::move(name)};
+Result<NodeId> Graph::add_node(Op op, Attrs attrs, std::vector<ValueId> inputs, std::string name,
+                               std::vector<std::string> output_names, std::vector<std::optional<Quant>> output_quants,
+                               std::vector<std::shared_ptr<const Graph>> regions) {
+  Node node{
+      .op = op, .attrs = std::move(attrs), .inputs = std::move(inputs), .regions = std::move(regions), .name = std::move(name)};
   LATHE_TRY(const NodeId id, make_node(std::move(node), std::move(output_names), output_quants));
   order_.push_back(id);
   return id;

@@ -153,7 +153,9 @@ tl::unexpected<Error> TextCursor::error(std::string message) const {
 
 bool is_word(std::string_view s) { return !s.empty() && is_letter(s[0]) && std::all_of(s.begin(), s.end(), is_word_char); }
 
-std::string print_name(std::string_view s) { return !s.empty() && std::all_of(s.begin(), s.end(), is_name_char) ? std::string(s) : quote(s); }
+std::string print_name(std::string_view s) {
+  return !s.empty() && std::all_of(s.begin(), s.end(), is_name_char) ? std::string(s) : quote(s);
+}
 
 std::string quote(std::string_view s) {
   static constexpr char kDigits[] = "0123456789abcdef";

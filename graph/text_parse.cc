@@ -99,7 +99,8 @@ void append(std::string& bytes, T v) { bytes.append(reinterpret_cast<const char*
 template <class T>
 Result<void> parse_integer_element(TextCursor& in, std::string& bytes) {
   LATHE_TRY(const int64_t v, in.integer());
-  if (v < std::numeric_limits<T>::min() || v > static_cast<int64_t>(std::numeric_limits<T>::max())) return in.error("integer does not fit its type");
+  if (v < std::numeric_limits<T>::min() || v > static_cast<int64_t>(std::numeric_limits<T>::max()))
+    return in.error("integer does not fit its type");
   append(bytes, static_cast<T>(v));
   return {};
 }
@@ -131,7 +132,8 @@ Result<std::string> parse_splat(DimTable& dims, TextCursor& in, const TensorType
   for (const Dim d : type.dims) {
     const auto v = dims.value(d);
     if (!v) return in.error("constant has symbolic dimension " + dims.text(d));
-    if (__builtin_mul_overflow(count, *v, &count) || count > kMaxSplatBytes / dtype_bytes(type.dtype)) return in.error("splat is too large");
+    if (__builtin_mul_overflow(count, *v, &count) || count > kMaxSplatBytes / dtype_bytes(type.dtype))
+      return in.error("splat is too large");
   }
   std::string one, all;
   LATHE_CHECK_OK(parse_element(in, type.dtype, one));
@@ -236,7 +238,8 @@ class Parser {
     Results r;
     while (in_.peek() == '%') {
       LATHE_TRY(std::string name, new_name());
-      if (std::find(r.names.begin(), r.names.end(), name) != r.names.end()) return in_.error("value '" + name + "' is defined twice");
+      if (std::find(r.names.begin(), r.names.end(), name) != r.names.end())
+        return in_.error("value '" + name + "' is defined twice");
       r.names.push_back(std::move(name));
       r.types.emplace_back();
       if (in_.take(":")) {
@@ -272,7 +275,8 @@ class Parser {
       LATHE_TRY(Graph region, Parser(g_.dim_table(), in_).run());
       regions.push_back(std::make_shared<const Graph>(std::move(region)));
     }
-    const auto id = g_.add_node(def->op, std::move(attrs), std::move(inputs), std::move(name), r.names, r.quants, std::move(regions));
+    const auto id =
+        g_.add_node(def->op, std::move(attrs), std::move(inputs), std::move(name), r.names, r.quants, std::move(regions));
     if (!id) return in_.error(id.error().message);
     return compare(g_.node(*id), r);
   }
@@ -280,11 +284,13 @@ class Parser {
   // What the text says of the results against what inference found.
   Result<void> compare(const Node& n, const Results& r) {
     if (n.outputs.size() != r.names.size())
-      return in_.error("node '" + n.name + "' has " + std::to_string(n.outputs.size()) + " results, the text names " + std::to_string(r.names.size()));
+      return in_.error("node '" + n.name + "' has " + std::to_string(n.outputs.size()) + " results, the text names " +
+                       std::to_string(r.names.size()));
     for (size_t i = 0; i < n.outputs.size(); ++i) {
       const TensorType& inferred = g_.value(n.outputs[i]).type;
       if (r.types[i] && *r.types[i] != inferred)
-        return in_.error("result '" + r.names[i] + "' is " + print_type(g_.dims(), *r.types[i]) + ", inferred " + print_type(g_.dims(), inferred));
+        return in_.error("result '" + r.names[i] + "' is " + print_type(g_.dims(), *r.types[i]) + ", inferred " +
+                         print_type(g_.dims(), inferred));
     }
     return {};
   }

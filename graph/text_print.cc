@@ -26,7 +26,8 @@ std::string print_quant(const Quant& q, bool full) {
   if (q.scales.size() == 1 && q.zero_points.size() == 1) {
     s += "scale=" + print_float(q.scales[0]) + ", zero_point=" + integer(q.zero_points[0]);
   } else {
-    s += "scales=" + print_list(q.scales, full, [](float v) { return print_float(v); }) + ", zero_points=" + print_list(q.zero_points, full, integer);
+    s += "scales=" + print_list(q.scales, full, [](float v) { return print_float(v); }) +
+         ", zero_points=" + print_list(q.zero_points, full, integer);
   }
   const Quant standard;
   if (q.qmin != standard.qmin) s += ", qmin=" + std::to_string(q.qmin);
@@ -101,7 +102,8 @@ class Printer {
     for (ValueId v = 0; v < g_.value_count(); ++v) {
       const Value& value = g_.value(v);
       if (value.dead || (value.kind != ValueKind::kConstant && value.kind != ValueKind::kVariable)) continue;
-      line((value.kind == ValueKind::kConstant ? "constant " : "variable ") + typed(v) + " = " + print_constant(value.type.dtype, value.constant.bytes, full_));
+      line((value.kind == ValueKind::kConstant ? "constant " : "variable ") + typed(v) + " = " +
+           print_constant(value.type.dtype, value.constant.bytes, full_));
     }
     for (const NodeId n : g_.order()) line(n < g_.node_count() ? node(g_.node(n)) : "?");
     for (const ValueId v : g_.outputs()) line("output " + name(v));

@@ -1,4 +1,5 @@
-// The rules that every graph keeps, one function each. A graph may come from a hostile file: nothing is trusted, an id least of all.
+// The rules that every graph keeps, one function each. A graph may come from a hostile file: nothing is trusted, an id least of
+// all.
 #include <algorithm>
 #include <set>
 #include <string>
@@ -25,7 +26,8 @@ Result<void> check_bytes(const Graph& g, const Value& v) {
     if (__builtin_mul_overflow(bytes, *extent, &bytes)) return about("value", v.name, "size overflows");
   }
   if (static_cast<uint64_t>(bytes) == v.constant.bytes.size()) return {};
-  return about("value", v.name, "has " + std::to_string(v.constant.bytes.size()) + " bytes, its type has " + std::to_string(bytes));
+  return about("value", v.name,
+               "has " + std::to_string(v.constant.bytes.size()) + " bytes, its type has " + std::to_string(bytes));
 }
 
 Result<void> check_value(const Graph& g, ValueId id) {
@@ -35,7 +37,8 @@ Result<void> check_value(const Graph& g, ValueId id) {
   if (v.quant)
     if (auto ok = check_quant(g.dims(), v.type, *v.quant); !ok) return about("value", v.name, ok.error().message);
   const bool made = v.kind == ValueKind::kTemporary;
-  if (made != (v.producer != kNoId)) return about("value", v.name, made ? "has no producer" : "is not a temporary, but has a producer");
+  if (made != (v.producer != kNoId))
+    return about("value", v.name, made ? "has no producer" : "is not a temporary, but has a producer");
   if (v.kind == ValueKind::kConstant || v.kind == ValueKind::kVariable) LATHE_CHECK_OK(check_bytes(g, v));
   if (v.kind == ValueKind::kInput && std::count(g.inputs().begin(), g.inputs().end(), id) != 1)
     return about("value", v.name, "is an input, but not once in the list of inputs");
@@ -77,12 +80,16 @@ Result<void> check_types(const Graph& g, const Node& n) {
   const auto types = infer_node(g, n);
   if (!types) return about(op_name(n.op) ? op_name(n.op) : "op", n.name, types.error().message);
   if (types->size() != n.outputs.size())
-    return about("node", n.name, "has " + std::to_string(n.outputs.size()) + " results, must have " + std::to_string(types->size()));
+    return about("node", n.name,
+                 "has " + std::to_string(n.outputs.size()) + " results, must have " + std::to_string(types->size()));
   for (size_t i = 0; i < types->size(); ++i) {
     const Value& v = g.value(n.outputs[i]);
     const Inferred& t = (*types)[i];
-    if (v.type != t.type) return about("node", n.name, "result '" + v.name + "' is " + print_type(g.dims(), v.type) + ", inferred " + print_type(g.dims(), t.type));
-    if (v.quant != t.quant) return about("node", n.name, "result '" + v.name + "' has other quantization parameters than its op gives");
+    if (v.type != t.type)
+      return about("node", n.name,
+                   "result '" + v.name + "' is " + print_type(g.dims(), v.type) + ", inferred " + print_type(g.dims(), t.type));
+    if (v.quant != t.quant)
+      return about("node", n.name, "result '" + v.name + "' has other quantization parameters than its op gives");
     if (v.contents != t.contents) return about("node", n.name, "result '" + v.name + "' has other contents than inferred");
   }
   return {};
@@ -97,7 +104,9 @@ Result<void> check_operand_quants(const Graph& g, const Node& n) {
     const QuantRule& rule = quant_rule(def, i);
     if (rule.role == QuantRole::kWeight) {
       if (v.quant->axis != -1 && v.quant->axis != rule.axis)
-        return about("node", n.name, "weight '" + v.name + "' is quantized along axis " + std::to_string(v.quant->axis) + ", must be " + std::to_string(rule.axis));
+        return about("node", n.name,
+                     "weight '" + v.name + "' is quantized along axis " + std::to_string(v.quant->axis) + ", must be " +
+                         std::to_string(rule.axis));
       if (std::any_of(v.quant->zero_points.begin(), v.quant->zero_points.end(), [](int32_t z) { return z != 0; }))
         return about("node", n.name, "weight '" + v.name + "' has a zero point, must be symmetric");
     } else if (rule.role != QuantRole::kBias && rule.role != QuantRole::kInteger && v.quant->axis != -1) {
@@ -117,7 +126,9 @@ Result<void> check_regions(const Graph& g, const Node& n, int depth) {
     if (!region) return about("node", n.name, "region is missing");
     if (region->dim_table() != g.dim_table()) return about("node", n.name, "region has dimension symbols of its own");
     if (region->inputs().size() > n.inputs.size())
-      return about("node", n.name, "region has " + std::to_string(region->inputs().size()) + " inputs, the node passes " + std::to_string(n.inputs.size()));
+      return about("node", n.name,
+                   "region has " + std::to_string(region->inputs().size()) + " inputs, the node passes " +
+                       std::to_string(n.inputs.size()));
     if (auto ok = verify_graph(*region, depth + 1); !ok) return about("node", n.name, "region: " + ok.error().message);
   }
   return {};
@@ -162,7 +173,8 @@ Result<void> check_ports(const Graph& g) {
 }
 
 Result<void> verify_graph(const Graph& g, int depth) {
-  if (depth > kMaxRegionDepth) return fail(Code::kUnsupported, "regions are nested deeper than " + std::to_string(kMaxRegionDepth));
+  if (depth > kMaxRegionDepth)
+    return fail(Code::kUnsupported, "regions are nested deeper than " + std::to_string(kMaxRegionDepth));
   LATHE_CHECK_OK(check_ports(g));
   LATHE_CHECK_OK(check_values(g));
   return check_nodes(g, depth);

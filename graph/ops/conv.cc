@@ -11,14 +11,20 @@ Result<std::vector<Dim>> conv_dims(DimTable& dims, const Conv2dAttrs& a, const T
   if (dims.never_equal(ic, x.dims[3]))
     return fail(Code::kInvalidArgument, "weight has " + dims.text(ic) + " input channels, input has " + dims.text(x.dims[3]));
   if (const auto oc = dims.value(w.dims[0]); oc && *oc % a.groups != 0)
-    return fail(Code::kInvalidArgument, std::to_string(*oc) + " output channels do not divide into " + std::to_string(a.groups) + " groups");
+    return fail(Code::kInvalidArgument,
+                std::to_string(*oc) + " output channels do not divide into " + std::to_string(a.groups) + " groups");
   const char* axis_names[] = {"height", "width"};
   std::vector<Dim> out = {x.dims[0], {}, {}, w.dims[0]};
   for (size_t i = 0; i < 2; ++i) {
     const auto kernel = dims.value(w.dims[1 + i]);
     if (!kernel) return fail(Code::kUnsupported, "kernel size " + dims.text(w.dims[1 + i]) + " is not constant");
-    const Window window{.in = x.dims[1 + i], .kernel = *kernel, .stride = a.stride[i], .dilation = a.dilation[i], .pad_before = a.pad[i],
-                        .pad_after = a.pad[2 + i], .ceil_mode = false};
+    const Window window{.in = x.dims[1 + i],
+                        .kernel = *kernel,
+                        .stride = a.stride[i],
+                        .dilation = a.dilation[i],
+                        .pad_before = a.pad[i],
+                        .pad_after = a.pad[2 + i],
+                        .ceil_mode = false};
     LATHE_TRY(out[1 + i], window_extent(dims, window, axis_names[i]));
   }
   return out;

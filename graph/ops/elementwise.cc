@@ -1,4 +1,5 @@
-// Add, Sub, Mul, Div with broadcasting, and functions of one input. Integer Add, Sub, Mul and Div carry contents: shape arithmetic.
+// Add, Sub, Mul, Div with broadcasting, and functions of one input. Integer Add, Sub, Mul and Div carry contents: shape
+// arithmetic.
 #include "graph/ops/table.h"
 #include "graph/ops/typing.h"
 
@@ -23,7 +24,9 @@ std::optional<std::vector<Dim>> binary_contents(const InferInput& in, const std:
   const OperandView &a = in.in[0], &b = in.in[1];
   const auto count = small_count(in.dims, out_dims);
   if (!a.contents || !b.contents || !count) return std::nullopt;
-  const auto fits = [&](const OperandView& v) { return v.contents->size() == 1 || (v.type->dims == out_dims && v.contents->size() == *count); };
+  const auto fits = [&](const OperandView& v) {
+    return v.contents->size() == 1 || (v.type->dims == out_dims && v.contents->size() == *count);
+  };
   if (!fits(a) || !fits(b)) return std::nullopt;
   std::vector<Dim> out(*count);
   for (size_t i = 0; i < *count; ++i) {
@@ -35,7 +38,8 @@ std::optional<std::vector<Dim>> binary_contents(const InferInput& in, const std:
 
 Types infer_binary(const InferInput& in, DimFn fn) {
   const OperandView &a = in.in[0], &b = in.in[1];
-  if (!is_real(a) && !is_index(a.type->dtype)) return fail(Code::kInvalidArgument, std::string("input is ") + dtype_name(a.type->dtype) + ", must be real, s32 or s64");
+  if (!is_real(a) && !is_index(a.type->dtype))
+    return fail(Code::kInvalidArgument, std::string("input is ") + dtype_name(a.type->dtype) + ", must be real, s32 or s64");
   LATHE_CHECK_OK(want_same_kind(a, b, "second input"));
   LATHE_TRY(std::vector<Dim> out, broadcast(in.dims, a.type->dims, b.type->dims));
   auto contents = is_real(a) ? std::nullopt : binary_contents(in, out, fn);
@@ -54,19 +58,35 @@ Types infer_unary(const InferInput& in) {
 
 Types infer_clamp(const InferInput& in) {
   const auto& a = std::get<ClampAttrs>(in.attrs);
-  if (!(a.lo <= a.hi)) return fail(Code::kInvalidArgument, "clamp from " + std::to_string(a.lo) + " to " + std::to_string(a.hi) + " is empty");
+  if (!(a.lo <= a.hi))
+    return fail(Code::kInvalidArgument, "clamp from " + std::to_string(a.lo) + " to " + std::to_string(a.hi) + " is empty");
   return infer_unary(in);
 }
 
 constexpr OpDef binary(Op op, Types (*infer)(const InferInput&), bool has_s8) {
   const QuantRole role = has_s8 ? QuantRole::kActivation : QuantRole::kFloatOnly;
-  return {.op = op, .min_inputs = 2, .max_inputs = 2, .outputs = 1, .infer = infer, .quant_in = {{role}, {role}}, .quant_out = {role}, .has_s8 = has_s8,
+  return {.op = op,
+          .min_inputs = 2,
+          .max_inputs = 2,
+          .outputs = 1,
+          .infer = infer,
+          .quant_in = {{role}, {role}},
+          .quant_out = {role},
+          .has_s8 = has_s8,
           .layout_free = true};
 }
 
 constexpr OpDef unary(Op op, QuantRule out, bool as_table) {
-  return {.op = op, .min_inputs = 1, .max_inputs = 1, .outputs = 1, .infer = infer_unary, .quant_in = {{QuantRole::kActivation}}, .quant_out = out,
-          .has_s8 = true, .as_table = as_table, .layout_free = true};
+  return {.op = op,
+          .min_inputs = 1,
+          .max_inputs = 1,
+          .outputs = 1,
+          .infer = infer_unary,
+          .quant_in = {{QuantRole::kActivation}},
+          .quant_out = out,
+          .has_s8 = true,
+          .as_table = as_table,
+          .layout_free = true};
 }
 
 constexpr QuantRule kOwnRange = {QuantRole::kActivation};

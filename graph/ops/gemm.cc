@@ -12,7 +12,8 @@ Types infer_fully_connected(const InferInput& in) {
   LATHE_CHECK_OK(want_rank(w, 2, "weight"));
   LATHE_CHECK_OK(want_same_kind(x, w, "weight"));
   if (in.dims.never_equal(w.type->dims[1], x.type->dims.back()))
-    return fail(Code::kInvalidArgument, "weight has " + in.dims.text(w.type->dims[1]) + " input features, input has " + in.dims.text(x.type->dims.back()));
+    return fail(Code::kInvalidArgument, "weight has " + in.dims.text(w.type->dims[1]) + " input features, input has " +
+                                            in.dims.text(x.type->dims.back()));
   std::vector<Dim> out = x.type->dims;
   out.back() = w.type->dims[0];
   LATHE_CHECK_OK(check_epilogue(in, out));

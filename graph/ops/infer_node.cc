@@ -14,12 +14,15 @@ constexpr int64_t kMaxDim = std::numeric_limits<int32_t>::max();
 }  // namespace
 
 Result<void> check_type(const DimTable& dims, const TensorType& type) {
-  if (dtype_bytes(type.dtype) == 0) return fail(Code::kInvalidArgument, "element type " + std::to_string(static_cast<int>(type.dtype)) + " is unknown");
+  if (dtype_bytes(type.dtype) == 0)
+    return fail(Code::kInvalidArgument, "element type " + std::to_string(static_cast<int>(type.dtype)) + " is unknown");
   if (type.dims.size() > kMaxRank)
-    return fail(Code::kUnsupported, "rank is " + std::to_string(type.dims.size()) + ", at most " + std::to_string(kMaxRank) + " are supported");
+    return fail(Code::kUnsupported,
+                "rank is " + std::to_string(type.dims.size()) + ", at most " + std::to_string(kMaxRank) + " are supported");
   for (const Dim d : type.dims) {
     if (!d.valid()) return fail(Code::kInvalidArgument, "dimension overflows or is too large an expression");
-    if (const auto v = dims.value(d); v && (*v < 0 || *v > kMaxDim)) return fail(Code::kInvalidArgument, "dimension " + std::to_string(*v) + " is out of range");
+    if (const auto v = dims.value(d); v && (*v < 0 || *v > kMaxDim))
+      return fail(Code::kInvalidArgument, "dimension " + std::to_string(*v) + " is out of range");
   }
   return {};
 }
@@ -33,7 +36,8 @@ Result<void> check_attrs(Op op, const Attrs& attrs) {
   const auto check = [&]<class T>(const char* name, const T& member) {
     if constexpr (std::is_same_v<T, Ints>) {
       if (member.count < 0 || member.count > static_cast<int32_t>(kMaxRank))
-        status = fail(Code::kInvalidArgument, std::string(name) + " has " + std::to_string(member.count) + " entries, at most " + std::to_string(kMaxRank) + " fit");
+        status = fail(Code::kInvalidArgument, std::string(name) + " has " + std::to_string(member.count) + " entries, at most " +
+                                                  std::to_string(kMaxRank) + " fit");
     } else if constexpr (std::is_same_v<T, float>) {
       if (std::isnan(member)) status = fail(Code::kInvalidArgument, std::string(name) + " is not a number");
     }
@@ -45,30 +49,39 @@ Result<void> check_attrs(Op op, const Attrs& attrs) {
 Result<std::vector<OperandView>> view_operands(const Graph& graph, const Node& node, const OpDef& def) {
   const size_t n = node.inputs.size();
   if (n < def.min_inputs || (def.max_inputs != kAnyInputs && n > def.max_inputs))
-    return fail(Code::kInvalidArgument, std::to_string(n) + " operands, must be " + std::to_string(def.min_inputs) + " to " + std::to_string(def.max_inputs));
+    return fail(Code::kInvalidArgument, std::to_string(n) + " operands, must be " + std::to_string(def.min_inputs) + " to " +
+                                            std::to_string(def.max_inputs));
   std::vector<OperandView> views(n);
   for (size_t i = 0; i < n; ++i) {
     const ValueId id = node.inputs[i];
     if (id == kNoId) {
-      if (i < def.min_inputs || def.max_inputs == kAnyInputs) return fail(Code::kInvalidArgument, "operand " + std::to_string(i) + " is missing");
+      if (i < def.min_inputs || def.max_inputs == kAnyInputs)
+        return fail(Code::kInvalidArgument, "operand " + std::to_string(i) + " is missing");
       continue;
     }
-    if (id >= graph.value_count() || graph.value(id).dead) return fail(Code::kInvalidArgument, "operand " + std::to_string(i) + " does not exist");
+    if (id >= graph.value_count() || graph.value(id).dead)
+      return fail(Code::kInvalidArgument, "operand " + std::to_string(i) + " does not exist");
     const Value& v = graph.value(id);
-    if (auto ok = check_type(graph.dims(), v.type); !ok) return tl::unexpected(with_context(ok.error(), "operand '" + v.name + "'"));
+    if (auto ok = check_type(graph.dims(), v.type); !ok)
+      return tl::unexpected(with_context(ok.error(), "operand '" + v.name + "'"));
     if (v.quant && quant_rule(def, i).role == QuantRole::kFloatOnly)
       return fail(Code::kInvalidArgument, "operand '" + v.name + "' is quantized, the op takes float only");
-    views[i] = {.type = &v.type, .quant = &v.quant, .contents = v.contents ? &*v.contents : nullptr, .constant = v.constant.valid() ? &v.constant : nullptr};
+    views[i] = {.type = &v.type,
+                .quant = &v.quant,
+                .contents = v.contents ? &*v.contents : nullptr,
+                .constant = v.constant.valid() ? &v.constant : nullptr};
   }
   return views;
 }
 
 // The parameters of a result: those asked for, or what the op's rule gives.
-Result<std::optional<Quant>> result_quant(const DimTable& dims, const OpDef& def, std::span<const OperandView> in, const Inferred& out,
-                                          const std::optional<Quant>& asked) {
+Result<std::optional<Quant>> result_quant(const DimTable& dims, const OpDef& def, std::span<const OperandView> in,
+                                          const Inferred& out, const std::optional<Quant>& asked) {
   std::optional<Quant> quant;
   if (!out.quantized) {
-    if (asked) return fail(Code::kInvalidArgument, std::string("result is ") + dtype_name(out.type.dtype) + ", it takes no quantization parameters");
+    if (asked)
+      return fail(Code::kInvalidArgument,
+                  std::string("result is ") + dtype_name(out.type.dtype) + ", it takes no quantization parameters");
     return quant;
   }
   if (def.quant_out.role == QuantRole::kSameAs) {
@@ -77,7 +90,8 @@ Result<std::optional<Quant>> result_quant(const DimTable& dims, const OpDef& def
     const QuantParams& f = def.quant_out.fixed;
     quant = Quant{.scales = {f.scale}, .zero_points = {f.zero_point}, .axis = -1, .qmin = f.qmin, .qmax = f.qmax};
   }
-  if (quant && asked && *asked != *quant) return fail(Code::kInvalidArgument, "quantization parameters of the result are fixed by the op and differ from those given");
+  if (quant && asked && *asked != *quant)
+    return fail(Code::kInvalidArgument, "quantization parameters of the result are fixed by the op and differ from those given");
   if (!quant) quant = asked;
   if (!quant) return fail(Code::kInvalidArgument, "quantized result has no quantization parameters");
   if (quant->axis != -1) return fail(Code::kInvalidArgument, "quantization parameters of a result must be per tensor");
@@ -103,32 +117,38 @@ std::optional<IntRange> int_range(DType t) {
 
 Result<void> check_quant(const DimTable& dims, const TensorType& type, const Quant& quant) {
   const auto range = int_range(type.dtype);
-  if (!range) return fail(Code::kInvalidArgument, std::string("quantization parameters on a value of type ") + dtype_name(type.dtype));
+  if (!range)
+    return fail(Code::kInvalidArgument, std::string("quantization parameters on a value of type ") + dtype_name(type.dtype));
   size_t count = 1;
   if (quant.axis != -1) {
     if (quant.axis < 0 || static_cast<size_t>(quant.axis) >= type.dims.size())
-      return fail(Code::kInvalidArgument, "quantization axis is " + std::to_string(quant.axis) + ", rank is " + std::to_string(type.dims.size()));
+      return fail(Code::kInvalidArgument,
+                  "quantization axis is " + std::to_string(quant.axis) + ", rank is " + std::to_string(type.dims.size()));
     const auto extent = dims.value(type.dims[static_cast<size_t>(quant.axis)]);
     if (!extent) return fail(Code::kInvalidArgument, "quantization axis has no constant extent");
     count = static_cast<size_t>(*extent);
   }
   if (quant.scales.size() != count || quant.zero_points.size() != count)
-    return fail(Code::kInvalidArgument, std::to_string(quant.scales.size()) + " scales and " + std::to_string(quant.zero_points.size()) + " zero points, must be " +
+    return fail(Code::kInvalidArgument, std::to_string(quant.scales.size()) + " scales and " +
+                                            std::to_string(quant.zero_points.size()) + " zero points, must be " +
                                             std::to_string(count));
   if (quant.qmin >= quant.qmax || quant.qmin < range->low || quant.qmax > range->high)
-    return fail(Code::kInvalidArgument, "quantized range [" + std::to_string(quant.qmin) + ", " + std::to_string(quant.qmax) + "] does not fit " + dtype_name(type.dtype));
+    return fail(Code::kInvalidArgument, "quantized range [" + std::to_string(quant.qmin) + ", " + std::to_string(quant.qmax) +
+                                            "] does not fit " + dtype_name(type.dtype));
   for (size_t i = 0; i < count; ++i) {
     if (!std::isnormal(quant.scales[i]) || quant.scales[i] < 0)
-      return fail(Code::kInvalidArgument, "scale " + std::to_string(i) + " is " + std::to_string(quant.scales[i]) + ", must be normal and above 0");
+      return fail(Code::kInvalidArgument,
+                  "scale " + std::to_string(i) + " is " + std::to_string(quant.scales[i]) + ", must be normal and above 0");
     if (quant.zero_points[i] < quant.qmin || quant.zero_points[i] > quant.qmax)
-      return fail(Code::kInvalidArgument, "zero point " + std::to_string(quant.zero_points[i]) + " is outside [" + std::to_string(quant.qmin) + ", " +
-                                              std::to_string(quant.qmax) + "]");
+      return fail(Code::kInvalidArgument, "zero point " + std::to_string(quant.zero_points[i]) + " is outside [" +
+                                              std::to_string(quant.qmin) + ", " + std::to_string(quant.qmax) + "]");
   }
   return {};
 }
 
 Result<std::vector<Inferred>> infer_node(const Graph& graph, const Node& node, std::span<const std::optional<Quant>> quants) {
-  if (op_name(node.op) == nullptr) return fail(Code::kUnsupported, "op number " + std::to_string(static_cast<int>(node.op)) + " is unknown");
+  if (op_name(node.op) == nullptr)
+    return fail(Code::kUnsupported, "op number " + std::to_string(static_cast<int>(node.op)) + " is unknown");
   const OpDef& def = op_def(node.op);
   LATHE_CHECK_OK(check_attrs(node.op, node.attrs));
   LATHE_TRY(const std::vector<OperandView> views, view_operands(graph, node, def));

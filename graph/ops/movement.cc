@@ -1,5 +1,5 @@
-// Ops that move elements: Transpose, Concat, Slice, Pad. Results keep their input's quantization parameters, but for Concat, whose inputs are
-// regridded to the result's.
+// Ops that move elements: Transpose, Concat, Slice, Pad. Results keep their input's quantization parameters, but for Concat,
+// whose inputs are regridded to the result's.
 #include <algorithm>
 
 #include "graph/ops/table.h"
@@ -12,7 +12,8 @@ Types infer_transpose(const InferInput& in) {
   const Ints& perm = std::get<PermAttrs>(in.attrs).perm;
   const OperandView& x = in.in[0];
   if (static_cast<size_t>(perm.count) != x.type->dims.size())
-    return fail(Code::kInvalidArgument, "permutation has " + std::to_string(perm.count) + " axes, input has rank " + std::to_string(x.type->dims.size()));
+    return fail(Code::kInvalidArgument,
+                "permutation has " + std::to_string(perm.count) + " axes, input has rank " + std::to_string(x.type->dims.size()));
   bool seen[kMaxRank] = {};
   std::vector<Dim> out;
   for (int32_t i = 0; i < perm.count; ++i) {
@@ -90,8 +91,9 @@ Types infer_slice(const InferInput& in) {
   const auto& a = std::get<SliceAttrs>(in.attrs);
   const OperandView& x = in.in[0];
   if (a.begins.count != a.axes.count || a.ends.count != a.axes.count || a.steps.count != a.axes.count)
-    return fail(Code::kInvalidArgument, "slice has " + std::to_string(a.axes.count) + " axes, " + std::to_string(a.begins.count) + " begins, " +
-                                            std::to_string(a.ends.count) + " ends and " + std::to_string(a.steps.count) + " steps");
+    return fail(Code::kInvalidArgument, "slice has " + std::to_string(a.axes.count) + " axes, " + std::to_string(a.begins.count) +
+                                            " begins, " + std::to_string(a.ends.count) + " ends and " +
+                                            std::to_string(a.steps.count) + " steps");
   std::vector<Dim> out = x.type->dims;
   std::optional<std::vector<Dim>> contents;
   if (x.contents && a.axes.count == 0) contents = *x.contents;
@@ -127,7 +129,8 @@ Types infer_pad(const InferInput& in) {
   for (size_t i = 0; i < rank; ++i) {
     out[i] = in.dims.add(out[i], in.dims.constant(int64_t{a.before.values[i]} + a.after.values[i]));
     if (const auto high = in.dims.upper_bound(out[i]); high && *high < 0)
-      return fail(Code::kInvalidArgument, "pads take " + std::to_string(-*high) + " more than dimension " + std::to_string(i) + " has");
+      return fail(Code::kInvalidArgument,
+                  "pads take " + std::to_string(-*high) + " more than dimension " + std::to_string(i) + " has");
   }
   return result({x.type->dtype, std::move(out)}, is_quantized(x));
 }

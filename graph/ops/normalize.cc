@@ -8,13 +8,15 @@ namespace {
 Types infer_batch_norm(const InferInput& in) {
   const auto& a = std::get<BatchNormAttrs>(in.attrs);
   const OperandView& x = in.in[0];
-  if (!is_float(x.type->dtype)) return fail(Code::kInvalidArgument, std::string("input is ") + dtype_name(x.type->dtype) + ", must be float");
+  if (!is_float(x.type->dtype))
+    return fail(Code::kInvalidArgument, std::string("input is ") + dtype_name(x.type->dtype) + ", must be float");
   LATHE_CHECK_OK(want_axis(a.axis, x.type->dims.size()));
   if (!(a.epsilon >= 0)) return fail(Code::kInvalidArgument, "epsilon is " + std::to_string(a.epsilon) + ", must be at least 0");
   const char* names[] = {"input", "scale", "bias", "mean", "variance"};
   for (size_t i = 1; i < 5; ++i) {
     LATHE_CHECK_OK(want_same_kind(x, in.in[i], names[i]));
-    LATHE_CHECK_OK(agree_all(in.dims, std::span(x.type->dims).subspan(static_cast<size_t>(a.axis), 1), in.in[i].type->dims, names[i]));
+    LATHE_CHECK_OK(
+        agree_all(in.dims, std::span(x.type->dims).subspan(static_cast<size_t>(a.axis), 1), in.in[i].type->dims, names[i]));
   }
   return result(*x.type, false);
 }

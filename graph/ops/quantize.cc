@@ -1,5 +1,5 @@
-// Quantize (float to s8), Dequantize (back to f32), Regrid (s8 to s8 with other parameters): the borders of a quantized graph. Parameters are
-// those of the values.
+// Quantize (float to s8), Dequantize (back to f32), Regrid (s8 to s8 with other parameters): the borders of a quantized graph.
+// Parameters are those of the values.
 #include "graph/ops/table.h"
 #include "graph/ops/typing.h"
 
@@ -8,7 +8,8 @@ namespace {
 
 Types infer_quantize(const InferInput& in) {
   const OperandView& x = in.in[0];
-  if (!is_float(x.type->dtype)) return fail(Code::kInvalidArgument, std::string("input is ") + dtype_name(x.type->dtype) + ", must be float");
+  if (!is_float(x.type->dtype))
+    return fail(Code::kInvalidArgument, std::string("input is ") + dtype_name(x.type->dtype) + ", must be float");
   return result({DType::kS8, x.type->dims}, true);
 }
 
@@ -28,7 +29,14 @@ Types infer_regrid(const InferInput& in) {
 }
 
 constexpr OpDef border(Op op, Types (*infer)(const InferInput&), QuantRole in, QuantRole out) {
-  return {.op = op, .min_inputs = 1, .max_inputs = 1, .outputs = 1, .infer = infer, .quant_in = {{in}}, .quant_out = {out}, .has_s8 = true,
+  return {.op = op,
+          .min_inputs = 1,
+          .max_inputs = 1,
+          .outputs = 1,
+          .infer = infer,
+          .quant_in = {{in}},
+          .quant_out = {out},
+          .has_s8 = true,
           .layout_free = true};
 }
 

@@ -19,7 +19,8 @@ Result<std::optional<std::vector<Dim>>> gather_contents(const InferInput& in) {
   for (const Dim d : *indices.contents) {
     const auto index = in.dims.value(d);
     if (!index) return none;
-    out.push_back((*data.contents)[static_cast<size_t>(*index < 0 ? *index + static_cast<int64_t>(data.contents->size()) : *index)]);
+    out.push_back(
+        (*data.contents)[static_cast<size_t>(*index < 0 ? *index + static_cast<int64_t>(data.contents->size()) : *index)]);
   }
   return out;
 }
@@ -52,7 +53,8 @@ Types infer_cast(const InferInput& in) {
   const OperandView& x = in.in[0];
   const int32_t number = std::get<CastAttrs>(in.attrs).to;
   const auto to = static_cast<DType>(number);
-  if (number < 0 || number > 255 || dtype_bytes(to) == 0) return fail(Code::kInvalidArgument, "type number " + std::to_string(number) + " is unknown");
+  if (number < 0 || number > 255 || dtype_bytes(to) == 0)
+    return fail(Code::kInvalidArgument, "type number " + std::to_string(number) + " is unknown");
   std::optional<std::vector<Dim>> contents;
   if (x.contents && is_index(to)) contents = *x.contents;
   return result({to, x.type->dims}, false, std::move(contents));
@@ -64,7 +66,8 @@ Result<std::vector<Dim>> solve_target(DimTable& dims, Dim count, std::vector<Dim
   Dim known = dims.constant(1);
   for (size_t i = 0; i < target.size(); ++i) {
     if (!dims.is(target[i], -1)) {
-      if (const auto v = dims.upper_bound(target[i]); v && *v < 0) return fail(Code::kInvalidArgument, "target dimension is " + dims.text(target[i]));
+      if (const auto v = dims.upper_bound(target[i]); v && *v < 0)
+        return fail(Code::kInvalidArgument, "target dimension is " + dims.text(target[i]));
       known = dims.mul(known, target[i]);
       continue;
     }
@@ -129,7 +132,8 @@ constinit const OpDef kCast = {
     .layout_free = true,
 };
 
-// x and the target dims: constants or expressions, one of them -1 at most. A 0 is an empty dim (ONNX's copying 0 is the importer's business).
+// x and the target dims: constants or expressions, one of them -1 at most. A 0 is an empty dim (ONNX's copying 0 is the
+// importer's business).
 constinit const OpDef kReshape = {
     .op = Op::kReshape,
     .min_inputs = 2,

@@ -7,7 +7,9 @@ namespace {
 
 constexpr int64_t kMaxContents = 64;
 
-std::string kind_name(const OperandView& v) { return (is_quantized(v) ? "quantized " : "") + std::string(dtype_name(v.type->dtype)); }
+std::string kind_name(const OperandView& v) {
+  return (is_quantized(v) ? "quantized " : "") + std::string(dtype_name(v.type->dtype));
+}
 
 }  // namespace
 
@@ -21,12 +23,14 @@ Types result(TensorType type, bool quantized, std::optional<std::vector<Dim>> co
 
 Result<void> want_real(const OperandView& v, const char* what) {
   if (is_real(v)) return {};
-  return fail(Code::kInvalidArgument, std::string(what) + " is " + dtype_name(v.type->dtype) + " without quantization parameters, must be real");
+  return fail(Code::kInvalidArgument,
+              std::string(what) + " is " + dtype_name(v.type->dtype) + " without quantization parameters, must be real");
 }
 
 Result<void> want_rank(const OperandView& v, size_t rank, const char* what) {
   if (v.type->dims.size() == rank) return {};
-  return fail(Code::kInvalidArgument, std::string(what) + " has rank " + std::to_string(v.type->dims.size()) + ", must have " + std::to_string(rank));
+  return fail(Code::kInvalidArgument,
+              std::string(what) + " has rank " + std::to_string(v.type->dims.size()) + ", must have " + std::to_string(rank));
 }
 
 Result<void> want_same_kind(const OperandView& a, const OperandView& b, const char* what_b) {
@@ -47,8 +51,10 @@ Result<Dim> agree(DimTable& dims, Dim a, Dim b, const std::string& what) {
 
 Result<void> agree_all(DimTable& dims, std::span<const Dim> a, std::span<const Dim> b, const char* what) {
   if (a.size() != b.size())
-    return fail(Code::kInvalidArgument, std::string(what) + " has rank " + std::to_string(b.size()) + ", must have " + std::to_string(a.size()));
-  for (size_t i = 0; i < a.size(); ++i) LATHE_CHECK_OK(agree(dims, a[i], b[i], std::string(what) + " dimension " + std::to_string(i)));
+    return fail(Code::kInvalidArgument,
+                std::string(what) + " has rank " + std::to_string(b.size()) + ", must have " + std::to_string(a.size()));
+  for (size_t i = 0; i < a.size(); ++i)
+    LATHE_CHECK_OK(agree(dims, a[i], b[i], std::string(what) + " dimension " + std::to_string(i)));
   return {};
 }
 
@@ -88,7 +94,8 @@ Result<void> check_epilogue(const InferInput& in, std::span<const Dim> out) {
     const OperandView& bias = in.in[2];
     const DType wanted = is_quantized(x) ? DType::kS32 : x.type->dtype;
     if (bias.type->dtype != wanted)
-      return fail(Code::kInvalidArgument, std::string("bias is ") + dtype_name(bias.type->dtype) + ", must be " + dtype_name(wanted));
+      return fail(Code::kInvalidArgument,
+                  std::string("bias is ") + dtype_name(bias.type->dtype) + ", must be " + dtype_name(wanted));
     LATHE_CHECK_OK(agree_all(in.dims, out.last(1), bias.type->dims, "bias"));
   }
   if (in.in.size() > 3 && in.in[3]) {
@@ -117,8 +124,9 @@ std::optional<size_t> small_count(const DimTable& dims, const std::vector<Dim>& 
 
 Result<Dim> window_extent(DimTable& dims, const Window& w, const char* axis_name) {
   if (w.stride < 1 || w.dilation < 1 || w.kernel < 1)
-    return fail(Code::kInvalidArgument, std::string(axis_name) + ": kernel " + std::to_string(w.kernel) + ", stride " + std::to_string(w.stride) +
-                                            " and dilation " + std::to_string(w.dilation) + " must be at least 1");
+    return fail(Code::kInvalidArgument, std::string(axis_name) + ": kernel " + std::to_string(w.kernel) + ", stride " +
+                                            std::to_string(w.stride) + " and dilation " + std::to_string(w.dilation) +
+                                            " must be at least 1");
   if (w.pad_before < 0 || w.pad_after < 0) return fail(Code::kInvalidArgument, std::string(axis_name) + ": pad is negative");
   const int64_t extent = w.dilation * (w.kernel - 1) + 1;  // 32-bit attributes and dims: fits
   const Dim padded = dims.add(w.in, dims.constant(w.pad_before + w.pad_after));
@@ -127,7 +135,8 @@ Result<Dim> window_extent(DimTable& dims, const Window& w, const char* axis_name
   Dim out = dims.add(w.ceil_mode ? dims.ceildiv(room, stride) : dims.floordiv(room, stride), one);
   if (w.ceil_mode) out = dims.min(out, dims.ceildiv(dims.add(w.in, dims.constant(w.pad_before)), stride));
   if (const auto high = dims.upper_bound(out); !out.valid() || (high && *high < 1))
-    return fail(Code::kInvalidArgument, std::string(axis_name) + ": window of " + std::to_string(extent) + " is larger than the padded input of " + dims.text(padded));
+    return fail(Code::kInvalidArgument, std::string(axis_name) + ": window of " + std::to_string(extent) +
+                                            " is larger than the padded input of " + dims.text(padded));
   return out;
 }
 

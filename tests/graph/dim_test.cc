@@ -130,7 +130,8 @@ TEST_CASE("equal expressions have equal handles") {
   std::mt19937 rng(seed);
   for (int i = 0; i < 300; ++i) {
     DimTable t;
-    const Dim a = build(t, *random_expression(rng, 2)), b = build(t, *random_expression(rng, 2)), c = build(t, *random_expression(rng, 2));
+    const Dim a = build(t, *random_expression(rng, 2)), b = build(t, *random_expression(rng, 2)),
+              c = build(t, *random_expression(rng, 2));
     if (!a.valid() || !b.valid() || !c.valid()) continue;
     CAPTURE(t.text(a));
     CAPTURE(t.text(b));
@@ -159,7 +160,8 @@ TEST_CASE("dimensions that overflow or grow without bound are invalid, and so is
   CHECK(!t.floordiv(t.constant(INT64_MIN), t.constant(-1)).valid());
   CHECK(!t.floordiv(n, t.constant(0)).valid());
   const Dim invalid;
-  for (const Dim d : {t.add(n, invalid), t.sub(invalid, n), t.mul(n, invalid), t.floordiv(n, invalid), t.ceildiv(invalid, n), t.min(n, invalid), t.max(invalid, n)})
+  for (const Dim d : {t.add(n, invalid), t.sub(invalid, n), t.mul(n, invalid), t.floordiv(n, invalid), t.ceildiv(invalid, n),
+                      t.min(n, invalid), t.max(invalid, n)})
     CHECK(!d.valid());
   Dim d = n;
   for (int i = 0; i < 100 && d.valid(); ++i) d = t.add(t.mul(d, d), t.floordiv(d, t.constant(7)));
@@ -189,7 +191,8 @@ TEST_CASE("evaluation names what is missing or wrong") {
 
 TEST_CASE("dimension text that is not an expression is an error") {
   DimTable t;
-  for (const char* text : {"", "N+", "(N", "N)", "N M", "min(N)", "min(N,2", "sqrt(N,2)", "\"N", "\"\\q\"", "1.5", "99999999999999999999", "*N", "N**2"}) {
+  for (const char* text : {"", "N+", "(N", "N)", "N M", "min(N)", "min(N,2", "sqrt(N,2)", "\"N", "\"\\q\"", "1.5",
+                           "99999999999999999999", "*N", "N**2"}) {
     CAPTURE(text);
     CHECK(!t.parse(text));
   }

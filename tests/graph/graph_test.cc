@@ -11,7 +11,8 @@ TEST_CASE("a small convolution graph infers symbolic dims and verifies") {
   Graph g;
   DimTable& d = g.dims();
   const ValueId x = g.add_input("x", {DType::kF32, {d.symbol("N"), d.symbol("H"), d.constant(32), d.constant(3)}});
-  const ValueId w = g.add_constant("w", {DType::kF32, {d.constant(8), d.constant(3), d.constant(3), d.constant(3)}}, Constant::of(std::vector<float>(216)));
+  const ValueId w = g.add_constant("w", {DType::kF32, {d.constant(8), d.constant(3), d.constant(3), d.constant(3)}},
+                                   Constant::of(std::vector<float>(216)));
   Conv2dAttrs a;
   a.stride[0] = a.stride[1] = 2;
   for (int& p : a.pad) p = 1;

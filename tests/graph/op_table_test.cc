@@ -48,10 +48,18 @@ std::vector<LayoutCase> layout_cases() {
   Ints begins = inner, ends = inner, steps = inner;
   ends.values[0] = ends.values[1] = 5;
   steps.values[0] = steps.values[1] = 1;
-  return {{Op::kExp, NoAttrs{}},           {Op::kClamp, ClampAttrs{0, 6}},       {Op::kAdd, BinaryAttrs{}, 2},
-          {Op::kSoftmax, AxisAttrs{1}},    {Op::kConcat, AxisAttrs{2}, 3},       {Op::kSlice, SliceAttrs{inner, begins, ends, steps}},
-          {Op::kPad, PadAttrs{all, all}},  {Op::kMean, ReduceAttrs{inner, 1}},   {Op::kMean, ReduceAttrs{inner, 0}},
-          {Op::kMean, ReduceAttrs{one, 0}}, {Op::kCast, CastAttrs{8}},           {Op::kBatchNorm, BatchNormAttrs{1e-5f, 1}}};
+  return {{Op::kExp, NoAttrs{}},
+          {Op::kClamp, ClampAttrs{0, 6}},
+          {Op::kAdd, BinaryAttrs{}, 2},
+          {Op::kSoftmax, AxisAttrs{1}},
+          {Op::kConcat, AxisAttrs{2}, 3},
+          {Op::kSlice, SliceAttrs{inner, begins, ends, steps}},
+          {Op::kPad, PadAttrs{all, all}},
+          {Op::kMean, ReduceAttrs{inner, 1}},
+          {Op::kMean, ReduceAttrs{inner, 0}},
+          {Op::kMean, ReduceAttrs{one, 0}},
+          {Op::kCast, CastAttrs{8}},
+          {Op::kBatchNorm, BatchNormAttrs{1e-5f, 1}}};
 }
 
 ValueId must_add(Graph& g, Op op, Attrs attrs, std::vector<ValueId> inputs, const std::string& name) {
@@ -66,7 +74,8 @@ void check_moves(const LayoutCase& c, const Ints& perm) {
   DimTable& d = g.dims();
   std::vector<ValueId> plain, transposed;
   for (size_t i = 0; i < c.operands; ++i) {
-    const ValueId x = g.add_input("x" + std::to_string(i), {DType::kF32, {d.symbol("N"), d.constant(7), d.constant(8), d.constant(9)}});
+    const ValueId x =
+        g.add_input("x" + std::to_string(i), {DType::kF32, {d.symbol("N"), d.constant(7), d.constant(8), d.constant(9)}});
     plain.push_back(x);
     transposed.push_back(must_add(g, Op::kTranspose, PermAttrs{perm}, {x}, "t" + std::to_string(i)));
   }
@@ -107,9 +116,10 @@ TEST_CASE("multiply-accumulates are counted in symbols") {
     const std::vector<TensorType> out = {g->value(n.outputs[0]).type};
     return g->dims().text(op_def(n.op).macs({g->dims(), in, n.attrs}, out));
   };
-  CHECK(macs("graph { input %x : f32[N,32,32,8] constant %w : f32[16,3,3,4] = splat 1 %y = Conv2d (%x, %w) {groups=2, pad=[1,1,1,1]} output %y }") ==
-        "N*589824");  // 32 * 32 * 16 * 3 * 3 * 4
-  CHECK(macs("graph { input %x : f32[N,T,8] constant %w : f32[16,8] = splat 1 %y = FullyConnected (%x, %w) output %y }") == "N*T*128");
+  CHECK(macs("graph { input %x : f32[N,32,32,8] constant %w : f32[16,3,3,4] = splat 1 %y = Conv2d (%x, %w) {groups=2, "
+             "pad=[1,1,1,1]} output %y }") == "N*589824");  // 32 * 32 * 16 * 3 * 3 * 4
+  CHECK(macs("graph { input %x : f32[N,T,8] constant %w : f32[16,8] = splat 1 %y = FullyConnected (%x, %w) output %y }") ==
+        "N*T*128");
 }
 
 }  // namespace

@@ -158,14 +158,20 @@ TEST_CASE("an edit that breaks the graph is refused, named, and stops all later 
   };
   CHECK(error_of([](Rewriter& r, Graph& g) { r.erase(g.order()[0]); }) == "erase 'a': its result 'a' is still read");
   CHECK(error_of([](Rewriter& r, Graph& g) { r.erase(g.order()[2]); }) == "erase 'y': its result 'y' is still read");
-  CHECK(error_of([](Rewriter& r, Graph& g) { r.set_input(g.order()[0], 0, g.find_value("b")); }) == "node 'a': an operand is not defined before it");
-  CHECK(error_of([](Rewriter& r, Graph& g) { r.set_input(g.order()[0], 0, 999); }) == "node 'a': an operand is not defined before it");
-  CHECK(error_of([](Rewriter& r, Graph& g) { r.set_input(g.order()[0], 1, g.find_value("x")); }) == "node 'a': 2 operands, must be 1 to 1");
-  CHECK(error_of([](Rewriter& r, Graph& g) { r.set_attrs(g.order()[0], PadAttrs{}); }) == "node 'a': attributes are those of another op");
-  CHECK(error_of([](Rewriter& r, Graph& g) { r.replace(g.find_value("a"), g.find_value("y")); }) == "replace 'a': reader 'b' stands before 'y'");
+  CHECK(error_of([](Rewriter& r, Graph& g) { r.set_input(g.order()[0], 0, g.find_value("b")); }) ==
+        "node 'a': an operand is not defined before it");
+  CHECK(error_of([](Rewriter& r, Graph& g) { r.set_input(g.order()[0], 0, 999); }) ==
+        "node 'a': an operand is not defined before it");
+  CHECK(error_of([](Rewriter& r, Graph& g) { r.set_input(g.order()[0], 1, g.find_value("x")); }) ==
+        "node 'a': 2 operands, must be 1 to 1");
+  CHECK(error_of([](Rewriter& r, Graph& g) { r.set_attrs(g.order()[0], PadAttrs{}); }) ==
+        "node 'a': attributes are those of another op");
+  CHECK(error_of([](Rewriter& r, Graph& g) { r.replace(g.find_value("a"), g.find_value("y")); }) ==
+        "replace 'a': reader 'b' stands before 'y'");
   CHECK(error_of([](Rewriter& r, Graph& g) { r.insert(g.order()[0], Op::kExp, NoAttrs{}, {g.find_value("b")}, "e"); }) ==
         "insert 'e': an operand is not defined before it");
-  CHECK(error_of([](Rewriter& r, Graph&) { r.insert(kNoId, Op::kExp, NoAttrs{}, {}, "e"); }) == "Exp 'e': 0 operands, must be 1 to 1");
+  CHECK(error_of([](Rewriter& r, Graph&) { r.insert(kNoId, Op::kExp, NoAttrs{}, {}, "e"); }) ==
+        "Exp 'e': 0 operands, must be 1 to 1");
   CHECK(error_of([](Rewriter& r, Graph& g) {
           const ValueId c = r.constant("c3", {DType::kF32, {g.dims().constant(3)}}, Constant::of(std::vector<float>(3)));
           r.replace(g.find_value("c"), c);

@@ -60,14 +60,17 @@ std::vector<Fault> faults() {
       {"value 'x': name is used twice", [](GraphSurgeon s) { s.value("y").name = "x"; }},
       {"has no name", [](GraphSurgeon s) { s.value("y").name.clear(); }},
       {"value 'x': element type 99 is unknown", [](GraphSurgeon s) { s.value("x").type.dtype = static_cast<DType>(99); }},
-      {"value 'x': rank is 9, at most 8 are supported", [](GraphSurgeon s) { s.value("x").type.dims.resize(9, s.g.dims().constant(1)); }},
+      {"value 'x': rank is 9, at most 8 are supported",
+       [](GraphSurgeon s) { s.value("x").type.dims.resize(9, s.g.dims().constant(1)); }},
       {"value 'x': dimension overflows", [](GraphSurgeon s) { s.value("x").type.dims[0] = Dim{}; }},
       {"value 'x': dimension -1 is out of range", [](GraphSurgeon s) { s.value("x").type.dims[0] = s.g.dims().constant(-1); }},
-      {"value 'x': dimension 2147483648 is out of range", [](GraphSurgeon s) { s.value("x").type.dims[0] = s.g.dims().constant(int64_t{1} << 31); }},
+      {"value 'x': dimension 2147483648 is out of range",
+       [](GraphSurgeon s) { s.value("x").type.dims[0] = s.g.dims().constant(int64_t{1} << 31); }},
       {"value 'b': has 12 bytes, its type has 16", [](GraphSurgeon s) { s.value("b").type.dims[0] = s.g.dims().constant(4); }},
       {"value 'b': has no bytes", [](GraphSurgeon s) { s.value("b").constant = {}; }},
       {"value 'state': has no bytes", [](GraphSurgeon s) { s.value("state").constant = {}; }},
-      {"value 'b': is a constant with symbolic dimension N", [](GraphSurgeon s) { s.value("b").type.dims[0] = s.g.dims().symbol("N"); }},
+      {"value 'b': is a constant with symbolic dimension N",
+       [](GraphSurgeon s) { s.value("b").type.dims[0] = s.g.dims().symbol("N"); }},
       {"value 'b': size overflows",
        [](GraphSurgeon s) { s.value("b").type.dims.assign(3, s.g.dims().constant(std::numeric_limits<int32_t>::max())); }},
       {"value 'b': is not a temporary, but has a producer", [](GraphSurgeon s) { s.value("b").producer = 0; }},
@@ -77,17 +80,26 @@ std::vector<Fault> faults() {
       {"list of inputs names a value that is no input", [](GraphSurgeon s) { s.inputs().push_back(12345); }},
       {"list of inputs names a value that is no input", [](GraphSurgeon s) { s.inputs().push_back(s.g.find_value("b")); }},
       // Quantization parameters.
-      {"value 'q': scale 0 is nan", [](GraphSurgeon s) { s.value("q").quant->scales[0] = std::numeric_limits<float>::quiet_NaN(); }},
+      {"value 'q': scale 0 is nan",
+       [](GraphSurgeon s) { s.value("q").quant->scales[0] = std::numeric_limits<float>::quiet_NaN(); }},
       {"value 'q': scale 0 is 0.0", [](GraphSurgeon s) { s.value("q").quant->scales[0] = 0; }},
       {"value 'q': zero point 300 is outside", [](GraphSurgeon s) { s.value("q").quant->zero_points[0] = 300; }},
       {"value 'w': 2 scales and 3 zero points, must be 3", [](GraphSurgeon s) { s.value("w").quant->scales.pop_back(); }},
       {"value 'w': quantization axis is 2, rank is 2", [](GraphSurgeon s) { s.value("w").quant->axis = 2; }},
-      {"value 'x': quantization parameters on a value of type f32", [](GraphSurgeon s) { s.value("x").quant = Quant{{1.0f}, {0}}; }},
+      {"value 'x': quantization parameters on a value of type f32",
+       [](GraphSurgeon s) {
+         s.value("x").quant = Quant{{1.0f}, {0}};
+       }},
       {"value 'q': quantized range [-129, 127] does not fit s8", [](GraphSurgeon s) { s.value("q").quant->qmin = -129; }},
       {"weight 'w' has a zero point, must be symmetric", [](GraphSurgeon s) { s.value("w").quant->zero_points[1] = 1; }},
       {"weight 'w' is quantized along axis 1, must be 0",
-       [](GraphSurgeon s) { *s.value("w").quant = {{1, 1, 1, 1}, {0, 0, 0, 0}, 1, -127, 127}; }},
-      {"quantization parameters of a result must be per tensor", [](GraphSurgeon s) { *s.value("q").quant = {{1, 1, 1, 1}, {0, 0, 0, 0}, 1, -128, 127}; }},
+       [](GraphSurgeon s) {
+         *s.value("w").quant = {{1, 1, 1, 1}, {0, 0, 0, 0}, 1, -127, 127};
+       }},
+      {"quantization parameters of a result must be per tensor",
+       [](GraphSurgeon s) {
+         *s.value("q").quant = {{1, 1, 1, 1}, {0, 0, 0, 0}, 1, -128, 127};
+       }},
       {"result 'z' has other quantization parameters", [](GraphSurgeon s) { s.value("z").quant->scales[0] = 0.5f; }},
       {"result 's' has other quantization parameters", [](GraphSurgeon s) { s.value("s").quant->zero_points[0] = 0; }},
       // Nodes.
@@ -106,8 +118,20 @@ std::vector<Fault> faults() {
       {"has no name", [](GraphSurgeon s) { s.node("y").name.clear(); }},
       {"op number 4711 is unknown", [](GraphSurgeon s) { s.node("y").op = static_cast<Op>(4711); }},
       {"attributes are those of another op", [](GraphSurgeon s) { s.node("y").attrs = PadAttrs{}; }},
-      {"axes has 99 entries, at most 8 fit", [](GraphSurgeon s) { Ints axes; axes.count = 99; s.node("s").op = Op::kMean; s.node("s").attrs = ReduceAttrs{axes}; }},
-      {"axes has -1 entries", [](GraphSurgeon s) { Ints axes; axes.count = -1; s.node("s").op = Op::kMean; s.node("s").attrs = ReduceAttrs{axes}; }},
+      {"axes has 99 entries, at most 8 fit",
+       [](GraphSurgeon s) {
+         Ints axes;
+         axes.count = 99;
+         s.node("s").op = Op::kMean;
+         s.node("s").attrs = ReduceAttrs{axes};
+       }},
+      {"axes has -1 entries",
+       [](GraphSurgeon s) {
+         Ints axes;
+         axes.count = -1;
+         s.node("s").op = Op::kMean;
+         s.node("s").attrs = ReduceAttrs{axes};
+       }},
       {"1 operands, must be 2 to 4", [](GraphSurgeon s) { s.node("y").inputs.resize(1); }},
       {"5 operands, must be 2 to 4", [](GraphSurgeon s) { s.node("y").inputs.resize(5, kNoId); }},
       {"operand 1 is missing", [](GraphSurgeon s) { s.node("y").inputs[1] = kNoId; }},
@@ -116,23 +140,45 @@ std::vector<Fault> faults() {
       {"result does not exist", [](GraphSurgeon s) { s.node("y").outputs[0] = 12345; }},
       {"node 's': result 'y' has another producer", [](GraphSurgeon s) { s.node("s").outputs.push_back(s.g.find_value("y")); }},
       {"result 'y' is made twice", [](GraphSurgeon s) { s.node("y").outputs.push_back(s.g.find_value("y")); }},
-      {"has 0 results, must have 1", [](GraphSurgeon s) { s.values()[s.node("s").outputs[0]].dead = true; s.node("s").outputs.clear(); s.outputs().pop_back(); }},
-      {"value 'other': is made by no node", [](GraphSurgeon s) { s.values().push_back(Value(s.value("y"))); s.values().back().name = "other"; }},
-      {"assigns to a value that is no variable", [](GraphSurgeon s) { s.nodes()[1].inputs = {s.g.find_value("next"), s.g.find_value("next")}; }},
-      {"operand 'y' is quantized, the op takes float only", [](GraphSurgeon s) { s.nodes()[0].inputs[0] = s.g.find_value("state"); s.node("s").op = Op::kDiv; s.node("s").attrs = BinaryAttrs{}; s.node("s").inputs.resize(2, s.g.find_value("y")); }},
+      {"has 0 results, must have 1",
+       [](GraphSurgeon s) {
+         s.values()[s.node("s").outputs[0]].dead = true;
+         s.node("s").outputs.clear();
+         s.outputs().pop_back();
+       }},
+      {"value 'other': is made by no node",
+       [](GraphSurgeon s) {
+         s.values().push_back(Value(s.value("y")));
+         s.values().back().name = "other";
+       }},
+      {"assigns to a value that is no variable",
+       [](GraphSurgeon s) {
+         s.nodes()[1].inputs = {s.g.find_value("next"), s.g.find_value("next")};
+       }},
+      {"operand 'y' is quantized, the op takes float only",
+       [](GraphSurgeon s) {
+         s.nodes()[0].inputs[0] = s.g.find_value("state");
+         s.node("s").op = Op::kDiv;
+         s.node("s").attrs = BinaryAttrs{};
+         s.node("s").inputs.resize(2, s.g.find_value("y"));
+       }},
       // Outputs and regions.
       {"graph has no outputs", [](GraphSurgeon s) { s.outputs().clear(); }},
       {"graph output does not exist", [](GraphSurgeon s) { s.outputs()[0] = 12345; }},
       {"value 'z': is an output twice", [](GraphSurgeon s) { s.outputs().push_back(s.outputs()[0]); }},
       {"node 's': region is missing", [](GraphSurgeon s) { s.node("s").regions[0].reset(); }},
-      {"node 's': region: graph has no outputs", [](GraphSurgeon s) { s.node("s").regions[0] = std::make_shared<const Graph>(s.g.dim_table()); }},
-      {"node 's': region has dimension symbols of its own", [](GraphSurgeon s) { s.node("s").regions[0] = std::make_shared<const Graph>(); }},
-      {"node 's': region has 2 inputs, the node passes 1", [](GraphSurgeon s) {
+      {"node 's': region: graph has no outputs",
+       [](GraphSurgeon s) { s.node("s").regions[0] = std::make_shared<const Graph>(s.g.dim_table()); }},
+      {"node 's': region has dimension symbols of its own",
+       [](GraphSurgeon s) { s.node("s").regions[0] = std::make_shared<const Graph>(); }},
+      {"node 's': region has 2 inputs, the node passes 1",
+       [](GraphSurgeon s) {
          auto region = std::make_shared<Graph>(s.g.dim_table());
          for (const char* name : {"a", "b"}) region->add_output(region->add_input(name, s.value("x").type));
          s.node("s").regions[0] = region;
        }},
-      {"regions are nested deeper than 16", [](GraphSurgeon s) {
+      {"regions are nested deeper than 16",
+       [](GraphSurgeon s) {
          for (int i = 0; i < 20; ++i) s.node("s").regions[0] = std::make_shared<const Graph>(s.g);
        }},
   };
@@ -175,7 +221,10 @@ TEST_CASE("random damage to ids, types and attributes never crashes the verifier
         case 4: v.type.dtype = static_cast<DType>(rng() % 13); break;
         case 5: v.type.dims.resize(rng() % 10); break;
         case 6: v.kind = static_cast<ValueKind>(rng() % 4); break;
-        case 7: v.quant = Quant{std::vector<float>(rng() % 3, 0.5f), std::vector<int32_t>(rng() % 3, 1), static_cast<int32_t>(rng() % 4) - 1}; break;
+        case 7:
+          v.quant =
+              Quant{std::vector<float>(rng() % 3, 0.5f), std::vector<int32_t>(rng() % 3, 1), static_cast<int32_t>(rng() % 4) - 1};
+          break;
         default: std::swap(s.order()[rng() % s.order().size()], s.order()[rng() % s.order().size()]); break;
       }
     }
