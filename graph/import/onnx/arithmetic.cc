@@ -19,13 +19,15 @@ Result<void> import_unary(NodeImport& n, Op op) {
 }
 
 Result<ValueId> scalar(NodeImport& n, const std::string& tag, float v) {
-  return n.builder().constant({n.builder().value_name(n.name() + ":" + tag), DType::kF32, {}, Constant::of(std::vector<float>{v})});
+  return n.builder().constant(
+      {n.builder().value_name(n.name() + ":" + tag), DType::kF32, {}, Constant::of(std::vector<float>{v})});
 }
 
 Result<ValueId> float_value(NodeImport& n, size_t i) {
   LATHE_TRY(const ValueId x, n.value(i));
   if (n.type(x).dtype != DType::kF32)
-    return fail(Code::kUnsupported, std::string("an input of type ") + dtype_name(n.type(x).dtype) + " is not supported, only floats");
+    return fail(Code::kUnsupported,
+                std::string("an input of type ") + dtype_name(n.type(x).dtype) + " is not supported, only floats");
   return x;
 }
 

@@ -25,7 +25,8 @@ template <class T> ConstTensor list_tensor(DType dtype, const std::vector<T>& va
 Result<size_t> made_bytes(const std::vector<int64_t>& dims, DType dtype) {
   LATHE_TRY(const size_t bytes, checked_bytes(dims, dtype_bytes(dtype)));
   if (bytes > kMaxMadeBytes)
-    return fail(Code::kUnsupported, "a constant of dims " + dims_text(dims) + " is over the limit of " + std::to_string(kMaxMadeBytes) + " bytes");
+    return fail(Code::kUnsupported,
+                "a constant of dims " + dims_text(dims) + " is over the limit of " + std::to_string(kMaxMadeBytes) + " bytes");
   return bytes;
 }
 
@@ -81,7 +82,8 @@ Result<void> import_constant_of_shape(NodeImport& n) {
   if (const Attribute* a = n.take("value")) {
     if (a->type != AttributeType::kTensor || !a->t) return fail(Code::kInvalidArgument, "attribute 'value' is not a tensor");
     LATHE_TRY(value, n.builder().reader.read(*a->t));
-    if (value.elems() != 1) return fail(Code::kInvalidArgument, "attribute 'value' has " + std::to_string(value.elems()) + " elements, not 1");
+    if (value.elems() != 1)
+      return fail(Code::kInvalidArgument, "attribute 'value' has " + std::to_string(value.elems()) + " elements, not 1");
   }
   LATHE_TRY(const auto dims, n.known_integers(0, "the dims"));
   LATHE_TRY(ConstTensor t, filled(value, dims));
@@ -101,9 +103,12 @@ Result<void> import_expand(NodeImport& n) {
   std::vector<int64_t> dims;
   for (size_t i = 0; i < n.rank(x); ++i) dims.push_back(n.dim(x, i).value_or(-1));
   const size_t skipped = dims.size() - std::min(dims.size(), target.size());
-  const bool same = target.size() <= dims.size() &&
-                    std::equal(target.begin(), target.end(), dims.begin() + static_cast<ptrdiff_t>(skipped), [](int64_t t, int64_t d) { return t == 1 || t == d; });
-  if (!same) return fail(Code::kUnsupported, "expanding a tensor of dims " + dims_text(dims) + " to " + dims_text(target) + " is not supported");
+  const bool same =
+      target.size() <= dims.size() && std::equal(target.begin(), target.end(), dims.begin() + static_cast<ptrdiff_t>(skipped),
+                                                 [](int64_t t, int64_t d) { return t == 1 || t == d; });
+  if (!same)
+    return fail(Code::kUnsupported,
+                "expanding a tensor of dims " + dims_text(dims) + " to " + dims_text(target) + " is not supported");
   n.bind(n.binding(0));
   return {};
 }

@@ -1,5 +1,5 @@
-// Convolution, pooling and batch normalization. ONNX has channels second; our windowed operators are NHWC, so each is wrapped in two
-// transposes, which the import passes cancel between neighbours.
+// Convolution, pooling and batch normalization. ONNX has channels second; our windowed operators are NHWC, so each is wrapped in
+// two transposes, which the import passes cancel between neighbours.
 #include <string>
 
 #include "graph/import/onnx/importer.h"
@@ -41,7 +41,8 @@ template <size_t N>
 Result<void> copy_list(const std::optional<std::vector<int64_t>>& from, const char* what, int64_t least, int32_t (&to)[N]) {
   if (!from) return {};
   if (from->size() != N)
-    return fail(Code::kInvalidArgument, std::string(what) + " has " + std::to_string(from->size()) + " entries, not " + std::to_string(N));
+    return fail(Code::kInvalidArgument,
+                std::string(what) + " has " + std::to_string(from->size()) + " entries, not " + std::to_string(N));
   for (size_t i = 0; i < N; ++i) {
     if ((*from)[i] < least || (*from)[i] > INT32_MAX)
       return fail(Code::kInvalidArgument, std::string(what) + " has the entry " + std::to_string((*from)[i]));
@@ -53,7 +54,9 @@ Result<void> copy_list(const std::optional<std::vector<int64_t>>& from, const ch
 // Total padding of one axis for SAME: the result has ceil(in / stride) elements. With stride 1 it does not depend on the size.
 Result<int64_t> same_padding(std::optional<int64_t> in, int64_t stride, int64_t extent) {
   if (stride == 1) return extent - 1;
-  if (!in) return fail(Code::kUnsupported, "auto_pad SAME with stride " + std::to_string(stride) + " needs the input's height and width; --shape can fix them");
+  if (!in)
+    return fail(Code::kUnsupported, "auto_pad SAME with stride " + std::to_string(stride) +
+                                        " needs the input's height and width; --shape can fix them");
   const int64_t out = (*in + stride - 1) / stride;
   return std::max<int64_t>((out - 1) * stride + extent - *in, 0);
 }
@@ -78,7 +81,8 @@ template <class A> Result<void> apply_window(NodeImport& n, const Window& w, Val
 
 Result<void> expect_images(NodeImport& n, ValueId x) {
   if (n.rank(x) == 4) return {};
-  return fail(Code::kUnsupported, "an input of rank " + std::to_string(n.rank(x)) + " is not supported, only 2-d images (rank 4)");
+  return fail(Code::kUnsupported,
+              "an input of rank " + std::to_string(n.rank(x)) + " is not supported, only 2-d images (rank 4)");
 }
 
 Result<void> finish_pool(NodeImport& n, Op op, const Pool2dAttrs& attrs, ValueId x) {
@@ -108,7 +112,8 @@ Result<void> import_conv(NodeImport& n) {
   if (!weight) return fail(Code::kUnsupported, "weight '" + std::string(n.proto().inputs[1]) + "' is not constant");
   LATHE_TRY(const ValueId x, n.value(0));
   if (weight->dims.size() != 4)
-    return fail(Code::kUnsupported, "a weight of rank " + std::to_string(weight->dims.size()) + " is not supported, only 2-d convolution (rank 4)");
+    return fail(Code::kUnsupported,
+                "a weight of rank " + std::to_string(weight->dims.size()) + " is not supported, only 2-d convolution (rank 4)");
   LATHE_CHECK_OK(expect_images(n, x));
   if (groups < 1 || groups > INT32_MAX) return fail(Code::kInvalidArgument, "group is " + std::to_string(groups));
 
@@ -116,7 +121,8 @@ Result<void> import_conv(NodeImport& n) {
   attrs.groups = static_cast<int32_t>(groups);
   int32_t kernel[2] = {static_cast<int32_t>(weight->dims[2]), static_cast<int32_t>(weight->dims[3])};
   if (w.kernel && *w.kernel != std::vector<int64_t>{kernel[0], kernel[1]})
-    return fail(Code::kInvalidArgument, "kernel_shape is " + dims_text(*w.kernel) + ", the weight's dims are " + dims_text(weight->dims));
+    return fail(Code::kInvalidArgument,
+                "kernel_shape is " + dims_text(*w.kernel) + ", the weight's dims are " + dims_text(weight->dims));
   LATHE_CHECK_OK(apply_window(n, w, x, kernel, attrs));
 
   // OIHW to OHWI. The bytes are shared where only axes of size 1 move: 1x1 kernels and depthwise weights.
@@ -146,7 +152,8 @@ Result<void> import_average_pool(NodeImport& n) {
 
 Result<void> import_global_average_pool(NodeImport& n) {
   LATHE_TRY(const ValueId x, n.value(0));
-  if (n.rank(x) < 3) return fail(Code::kInvalidArgument, "the input has rank " + std::to_string(n.rank(x)) + ", at least 3 is needed");
+  if (n.rank(x) < 3)
+    return fail(Code::kInvalidArgument, "the input has rank " + std::to_string(n.rank(x)) + ", at least 3 is needed");
   ReduceAttrs attrs;
   for (size_t i = 2; i < n.rank(x); ++i) attrs.axes.values[attrs.axes.count++] = static_cast<int32_t>(i);
   return n.finish(Op::kMean, attrs, {x});

@@ -20,13 +20,14 @@ Result<int64_t> default_opset(const ModelProto& model) {
   for (const OpsetProto& o : model.opsets) {
     if (!is_default_domain(o.domain)) continue;
     if (opset && *opset != o.version)
-      return fail(Code::kInvalidArgument, "the model names two opsets, " + std::to_string(*opset) + " and " + std::to_string(o.version));
+      return fail(Code::kInvalidArgument,
+                  "the model names two opsets, " + std::to_string(*opset) + " and " + std::to_string(o.version));
     opset = o.version;
   }
   if (!opset) return fail(Code::kUnsupported, "the model names no opset of the default domain");
   if (*opset < kOldestOpset || *opset > kNewestOpset)
-    return fail(Code::kUnsupported,
-                "opset " + std::to_string(*opset) + " is not supported, only " + std::to_string(kOldestOpset) + " to " + std::to_string(kNewestOpset));
+    return fail(Code::kUnsupported, "opset " + std::to_string(*opset) + " is not supported, only " +
+                                        std::to_string(kOldestOpset) + " to " + std::to_string(kNewestOpset));
   return *opset;
 }
 
@@ -39,8 +40,8 @@ std::string symbol_name(std::string_view param) {
 }
 
 bool is_quantizing(std::string_view op_type) {
-  return op_type == "QuantizeLinear" || op_type == "DequantizeLinear" || op_type == "DynamicQuantizeLinear" || op_type == "ConvInteger" ||
-         op_type == "MatMulInteger" || op_type.substr(0, 7) == "QLinear";
+  return op_type == "QuantizeLinear" || op_type == "DequantizeLinear" || op_type == "DynamicQuantizeLinear" ||
+         op_type == "ConvInteger" || op_type == "MatMulInteger" || op_type.substr(0, 7) == "QLinear";
 }
 
 // One import, step by step; import_model() is the order of the steps.
@@ -100,7 +101,8 @@ Result<void> Import::read_header() {
   }
   for (const ValueInfo& v : proto_.inputs) builder_.reserved.emplace(v.name);
   for (const TensorProto& t : proto_.initializers) builder_.reserved.emplace(t.name);
-  if (proto_.sparse_initializers != 0) unsupported("graph", std::to_string(proto_.sparse_initializers) + " sparse initializers are not supported");
+  if (proto_.sparse_initializers != 0)
+    unsupported("graph", std::to_string(proto_.sparse_initializers) + " sparse initializers are not supported");
   note_quantized();
   return {};
 }
@@ -115,14 +117,16 @@ void Import::note_quantized() {
     ++count;
   }
   if (first == nullptr) return;
-  unsupported(node_label(*first) + " (" + std::string(first->op_type) + ", opset " + std::to_string(builder_.opset) + ")",
-              "the model is already quantized (" + std::to_string(count) + " quantized operators); only float models can be imported");
+  unsupported(
+      node_label(*first) + " (" + std::string(first->op_type) + ", opset " + std::to_string(builder_.opset) + ")",
+      "the model is already quantized (" + std::to_string(count) + " quantized operators); only float models can be imported");
 }
 
 Result<void> Import::read_initializers() {
   for (const TensorProto& t : proto_.initializers) {
     if (t.name.empty()) return fail(Code::kInvalidArgument, "an initializer has no name");
-    if (!given_.insert(t.name).second) return fail(Code::kInvalidArgument, "two initializers are called '" + std::string(t.name) + "'");
+    if (!given_.insert(t.name).second)
+      return fail(Code::kInvalidArgument, "two initializers are called '" + std::string(t.name) + "'");
     auto tensor = builder_.reader.read(t);
     if (!tensor && tensor.error().code != Code::kUnsupported) return tl::unexpected(std::move(tensor.error()));
     Binding& binding = builder_.names[std::string(t.name)];
@@ -136,14 +140,17 @@ Result<Dim> Import::input_dim(const ValueInfo& info, size_t axis, int64_t wanted
   const DimProto dim = info.has_shape ? info.dims[axis] : DimProto{};
   const std::string where = "input '" + std::string(info.name) + "': dim " + std::to_string(axis);
   if (dim.value == 0) return fail(Code::kUnsupported, where + " is 0: tensors cannot be empty");
-  if (dim.value && (*dim.value < 1 || *dim.value > INT32_MAX)) return fail(Code::kInvalidArgument, where + " is " + std::to_string(*dim.value));
+  if (dim.value && (*dim.value < 1 || *dim.value > INT32_MAX))
+    return fail(Code::kInvalidArgument, where + " is " + std::to_string(*dim.value));
   if (wanted == -1) {
     if (dim.value) return builder_.graph.dims().constant(*dim.value);
-    return builder_.graph.dims().symbol(symbol_name(dim.param.empty() ? std::string(info.name) + "_d" + std::to_string(axis) : std::string(dim.param)));
+    return builder_.graph.dims().symbol(
+        symbol_name(dim.param.empty() ? std::string(info.name) + "_d" + std::to_string(axis) : std::string(dim.param)));
   }
   if (wanted < 1 || wanted > INT32_MAX) return fail(Code::kInvalidArgument, where + " cannot become " + std::to_string(wanted));
   if (dim.value && *dim.value != wanted)
-    return fail(Code::kInvalidArgument, where + " is " + std::to_string(*dim.value) + " in the file, " + std::to_string(wanted) + " was asked for");
+    return fail(Code::kInvalidArgument,
+                where + " is " + std::to_string(*dim.value) + " in the file, " + std::to_string(wanted) + " was asked for");
   return builder_.graph.dims().constant(wanted);
 }
 
@@ -153,17 +160,19 @@ Result<std::vector<Dim>> Import::input_dims(const ValueInfo& info) {
     return fail(Code::kUnsupported, "input '" + std::string(info.name) + "' has no shape; --shape can give it");
   const size_t rank = info.has_shape ? info.dims.size() : asked->second.size();
   if (asked != options_.shapes.end() && asked->second.size() != rank)
-    return fail(Code::kInvalidArgument, "input '" + std::string(info.name) + "' has rank " + std::to_string(rank) + ", a shape of rank " +
-                                            std::to_string(asked->second.size()) + " was asked for");
+    return fail(Code::kInvalidArgument, "input '" + std::string(info.name) + "' has rank " + std::to_string(rank) +
+                                            ", a shape of rank " + std::to_string(asked->second.size()) + " was asked for");
   if (rank > kMaxRank)
-    return fail(Code::kUnsupported, "input '" + std::string(info.name) + "' has rank " + std::to_string(rank) + ", at most " + std::to_string(kMaxRank) + " are supported");
+    return fail(Code::kUnsupported, "input '" + std::string(info.name) + "' has rank " + std::to_string(rank) + ", at most " +
+                                        std::to_string(kMaxRank) + " are supported");
   std::vector<Dim> dims;
   std::vector<int64_t> least;  // unknown dims as 1
   for (size_t i = 0; i < rank; ++i) {
     LATHE_TRY(dims.emplace_back(), input_dim(info, i, asked == options_.shapes.end() ? -1 : asked->second[i]));
     least.push_back(builder_.graph.dims().value(dims.back()).value_or(1));
   }
-  if (auto size = checked_bytes(least, 4); !size) return tl::unexpected(with_context(std::move(size.error()), "input '" + std::string(info.name) + "'"));
+  if (auto size = checked_bytes(least, 4); !size)
+    return tl::unexpected(with_context(std::move(size.error()), "input '" + std::string(info.name) + "'"));
   return dims;
 }
 
@@ -184,7 +193,8 @@ Result<void> Import::read_inputs() {
   std::set<std::string_view> seen;
   for (const ValueInfo& info : proto_.inputs) {
     if (info.name.empty()) return fail(Code::kInvalidArgument, "an input has no name");
-    if (!seen.insert(info.name).second) return fail(Code::kInvalidArgument, "two inputs are called '" + std::string(info.name) + "'");
+    if (!seen.insert(info.name).second)
+      return fail(Code::kInvalidArgument, "two inputs are called '" + std::string(info.name) + "'");
     if (!given_.insert(info.name).second) continue;
     if (options_.constants.contains(std::string(info.name))) continue;
     if (auto ok = add_input(info); !ok) {
@@ -204,10 +214,12 @@ Result<Binding> Import::fixed_value(const std::string& name, const std::vector<d
     LATHE_TRY(t.dtype, dtype_of(info->elem_type));
     if (info->has_shape) {
       std::vector<int64_t> dims;
-      for (const DimProto& d : info->dims) dims.push_back(d.value.value_or(info->dims.size() == 1 ? static_cast<int64_t>(values.size()) : 1));
+      for (const DimProto& d : info->dims)
+        dims.push_back(d.value.value_or(info->dims.size() == 1 ? static_cast<int64_t>(values.size()) : 1));
       LATHE_TRY(const size_t bytes, checked_bytes(dims, 1));
       if (bytes != values.size())
-        return fail(Code::kInvalidArgument, "dims " + dims_text(dims) + " need " + std::to_string(bytes) + " values, " + std::to_string(values.size()) + " were given");
+        return fail(Code::kInvalidArgument, "dims " + dims_text(dims) + " need " + std::to_string(bytes) + " values, " +
+                                                std::to_string(values.size()) + " were given");
       t.dims = dims;
     }
   }
@@ -215,7 +227,8 @@ Result<Binding> Import::fixed_value(const std::string& name, const std::vector<d
     t.bytes = Constant::of(std::vector<float>(values.begin(), values.end()));
   } else if (t.dtype == DType::kS64 || t.dtype == DType::kS32 || t.dtype == DType::kBool) {
     for (double v : values)
-      if (v != std::trunc(v) || std::fabs(v) > 0x1p31) return fail(Code::kInvalidArgument, std::to_string(v) + " is not an integer of at most 31 bits");
+      if (v != std::trunc(v) || std::fabs(v) > 0x1p31)
+        return fail(Code::kInvalidArgument, std::to_string(v) + " is not an integer of at most 31 bits");
     if (t.dtype == DType::kS64) t.bytes = Constant::of(std::vector<int64_t>(values.begin(), values.end()));
     if (t.dtype == DType::kS32) t.bytes = Constant::of(std::vector<int32_t>(values.begin(), values.end()));
     if (t.dtype == DType::kBool) t.bytes = Constant::of(std::vector<uint8_t>(values.begin(), values.end()));
@@ -227,7 +240,8 @@ Result<Binding> Import::fixed_value(const std::string& name, const std::vector<d
 
 Result<void> Import::read_fixed_values() {
   for (const auto& [name, values] : options_.constants) {
-    if (!builder_.reserved.contains(name)) return fail(Code::kInvalidArgument, "a constant was given for '" + name + "', which is no value of the model");
+    if (!builder_.reserved.contains(name))
+      return fail(Code::kInvalidArgument, "a constant was given for '" + name + "', which is no value of the model");
     const ValueInfo* info = nullptr;
     for (const auto* list : {&proto_.inputs, &proto_.outputs, &proto_.values})
       for (const ValueInfo& v : *list)
@@ -250,11 +264,14 @@ void Import::check_outputs_bound(const NodeProto& node, const std::string& where
 }
 
 Result<void> Import::run_import(const OpImport& op, NodeImport& n) {
-  if (builder_.opset < op.since) return fail(Code::kUnsupported, "the form before opset " + std::to_string(op.since) + " is not supported");
+  if (builder_.opset < op.since)
+    return fail(Code::kUnsupported, "the form before opset " + std::to_string(op.since) + " is not supported");
   const size_t count = n.input_count();
   if (count < op.min_inputs || count > op.max_inputs)
     return fail(Code::kInvalidArgument, "it has " + std::to_string(count) + " inputs, " + std::to_string(op.min_inputs) +
-                                            (op.max_inputs == op.min_inputs ? "" : op.max_inputs == kVariadic ? " or more" : " to " + std::to_string(op.max_inputs)) +
+                                            (op.max_inputs == op.min_inputs ? ""
+                                             : op.max_inputs == kVariadic   ? " or more"
+                                                                            : " to " + std::to_string(op.max_inputs)) +
                                             " are expected");
   for (size_t i = 0; i < op.min_inputs; ++i)
     if (!n.has_input(i)) return fail(Code::kInvalidArgument, "input " + std::to_string(i) + " is missing");
@@ -268,16 +285,20 @@ Result<void> Import::run_import(const OpImport& op, NodeImport& n) {
 Result<void> Import::import_node(const NodeProto& node) {
   const std::string type = (is_default_domain(node.domain) ? "" : std::string(node.domain) + ".") + std::string(node.op_type);
   ++report_.file_ops[type];
-  const bool all_fixed = std::all_of(node.outputs.begin(), node.outputs.end(), [&](std::string_view o) { return builder_.fixed.contains(o); });
+  const bool all_fixed =
+      std::all_of(node.outputs.begin(), node.outputs.end(), [&](std::string_view o) { return builder_.fixed.contains(o); });
   if (all_fixed && !node.outputs.empty()) return {};
   const std::string where = node_label(node) + " (" + type + ", opset " + std::to_string(builder_.opset) + ")";
   if (is_quantizing(node.op_type)) return {};
   const OpImport* op = is_default_domain(node.domain) ? find_op_import(node.op_type) : nullptr;
   if (op == nullptr) {
-    unsupported(where, is_default_domain(node.domain) ? "operator " + type + " is not supported" : "operators of domain '" + std::string(node.domain) + "' are not supported");
+    unsupported(where, is_default_domain(node.domain)
+                           ? "operator " + type + " is not supported"
+                           : "operators of domain '" + std::string(node.domain) + "' are not supported");
     return {};
   }
-  NodeImport n(builder_, node, node.name.empty() && !node.outputs.empty() ? std::string(node.outputs[0]) : std::string(node.name));
+  NodeImport n(builder_, node,
+               node.name.empty() && !node.outputs.empty() ? std::string(node.outputs[0]) : std::string(node.name));
   auto result = run_import(*op, n);
   if (result) {
     check_outputs_bound(node, where);
@@ -298,8 +319,8 @@ Result<void> Import::import_nodes() {
   return {};
 }
 
-// A graph output is a temporary with the file's name: where a node gave it another (or it is an input, a constant or an output already), a
-// cast to its own type makes one.
+// A graph output is a temporary with the file's name: where a node gave it another (or it is an input, a constant or an output
+// already), a cast to its own type makes one.
 Result<ValueId> Import::named_output(ValueId v, const std::string& name) {
   Graph& graph = builder_.graph;
   if (graph.value(v).name == name && graph.producer(v) != nullptr) return v;
@@ -309,22 +330,24 @@ Result<ValueId> Import::named_output(ValueId v, const std::string& name) {
   return graph.node(node).outputs[0];
 }
 
-// What the file declares about an output against what was inferred. A type that differs is an error; dims are a note, since exporters often leave
-// those of another batch behind.
+// What the file declares about an output against what was inferred. A type that differs is an error; dims are a note, since
+// exporters often leave those of another batch behind.
 Result<void> Import::check_declared(const ValueInfo& info, ValueId v) {
   const TensorType& type = builder_.graph.value(v).type;
   const std::string name = "output '" + std::string(info.name) + "'";
   if (!info.is_tensor || info.elem_type == 0) return {};
   const auto dtype = dtype_of(info.elem_type);
   if (!dtype || *dtype != type.dtype)
-    return fail(Code::kInvalidArgument, name + " is " + elem_type_name(info.elem_type) + " in the file and computed as " + dtype_name(type.dtype));
+    return fail(Code::kInvalidArgument,
+                name + " is " + elem_type_name(info.elem_type) + " in the file and computed as " + dtype_name(type.dtype));
   if (!info.has_shape) return {};
   bool same = info.dims.size() == type.dims.size();
   for (size_t i = 0; same && i < type.dims.size(); ++i) {
     const auto computed = builder_.graph.dims().value(type.dims[i]);
     same = !computed || !info.dims[i].value || *computed == *info.dims[i].value;
   }
-  if (!same) report_.notes.push_back(name + " has other dims in the file than those computed, " + print_type(builder_.graph.dims(), type));
+  if (!same)
+    report_.notes.push_back(name + " has other dims in the file than those computed, " + print_type(builder_.graph.dims(), type));
   return {};
 }
 
@@ -335,7 +358,8 @@ Result<void> Import::read_outputs() {
     const std::string name(info.name);
     if (!seen.insert(info.name).second) return fail(Code::kInvalidArgument, "two outputs are called '" + name + "'");
     const auto it = builder_.names.find(name);
-    if (it == builder_.names.end() && !builder_.reserved.contains(name)) return fail(Code::kInvalidArgument, "output '" + name + "' is made by no node");
+    if (it == builder_.names.end() && !builder_.reserved.contains(name))
+      return fail(Code::kInvalidArgument, "output '" + name + "' is made by no node");
     if (it == builder_.names.end() || it->second.blocked()) continue;  // behind an unsupported node
     LATHE_TRY(ValueId v, builder_.materialize(it->second));
     LATHE_CHECK_OK(check_declared(info, v));
@@ -347,7 +371,8 @@ Result<void> Import::read_outputs() {
 
 Result<void> Import::check_supported() const {
   if (unsupported_.empty()) return {};
-  std::string message = std::to_string(unsupported_.size()) + (unsupported_.size() == 1 ? " thing is" : " things are") + " not supported:";
+  std::string message =
+      std::to_string(unsupported_.size()) + (unsupported_.size() == 1 ? " thing is" : " things are") + " not supported:";
   for (const std::string& line : unsupported_) message += "\n  " + line;
   return fail(Code::kUnsupported, std::move(message));
 }
@@ -382,11 +407,13 @@ Result<Graph> Import::finish() {
   return std::move(graph);
 }
 
-Result<Graph> import_model(const ModelProto& model, const OnnxSource& source, const ImportOptions& options, ImportReport& report) {
+Result<Graph> import_model(const ModelProto& model, const OnnxSource& source, const ImportOptions& options,
+                           ImportReport& report) {
   if (model.ir_version < kOldestIrVersion)
     return fail(model.ir_version == 0 ? Code::kCorrupt : Code::kUnsupported,
                 model.ir_version == 0 ? "not an onnx model: it has no IR version"
-                                      : "IR version " + std::to_string(model.ir_version) + " is not supported, only " + std::to_string(kOldestIrVersion) + " and up");
+                                      : "IR version " + std::to_string(model.ir_version) + " is not supported, only " +
+                                            std::to_string(kOldestIrVersion) + " and up");
   if (!model.graph) return fail(Code::kCorrupt, "the model has no graph");
   TensorReader reader(source.owner, source.folder);
   Import import(model, options, reader, report);
@@ -417,7 +444,8 @@ Result<Graph> import_onnx(const std::filesystem::path& path, const ImportOptions
   LATHE_TRY(const auto file, MappedFile::open(path.string()));
   const Bytes bytes = file->bytes();
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
-  auto graph = import_onnx(OnnxSource{file, {reinterpret_cast<const std::byte*>(bytes.data), bytes.size}, folder}, options, report);
+  auto graph =
+      import_onnx(OnnxSource{file, {reinterpret_cast<const std::byte*>(bytes.data), bytes.size}, folder}, options, report);
   if (!graph) return tl::unexpected(with_context(std::move(graph.error()), path.string()));
   graph->metadata["source.file"] = path.filename().string();
   return graph;

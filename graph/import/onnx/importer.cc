@@ -95,10 +95,11 @@ std::optional<std::string> NodeImport::unread_attribute() const {
 Result<const Attribute*> NodeImport::typed(std::string_view attribute, AttributeType type) {
   const Attribute* a = take(attribute);
   if (a == nullptr) return nullptr;
-  if (a->is_reference) return fail(Code::kUnsupported, "attribute '" + std::string(attribute) + "' refers to a function's attribute");
+  if (a->is_reference)
+    return fail(Code::kUnsupported, "attribute '" + std::string(attribute) + "' refers to a function's attribute");
   if (a->type != type)
-    return fail(Code::kInvalidArgument,
-                "attribute '" + std::string(attribute) + "' is " + attribute_type_name(a->type) + ", not " + attribute_type_name(type));
+    return fail(Code::kInvalidArgument, "attribute '" + std::string(attribute) + "' is " + attribute_type_name(a->type) +
+                                            ", not " + attribute_type_name(type));
   return a;
 }
 
@@ -153,7 +154,8 @@ Result<std::vector<Dim>> NodeImport::known_dims(size_t i, const char* what) {
     return fail(Code::kInvalidArgument, std::string(what) + " are " + dtype_name(dtype) + ", not integers");
   if (!b.tensor) {
     if (const auto& contents = builder_.graph.value(b.value).contents) return *contents;
-    return fail(Code::kUnsupported, std::string(what) + " '" + std::string(proto_.inputs[i]) + "' are not constant; --const can fix them");
+    return fail(Code::kUnsupported,
+                std::string(what) + " '" + std::string(proto_.inputs[i]) + "' are not constant; --const can fix them");
   }
   std::vector<Dim> out;
   for (int64_t v : b.tensor->ints()) out.push_back(dims().constant(v));
@@ -166,7 +168,8 @@ Result<std::vector<int64_t>> NodeImport::known_integers(size_t i, const char* wh
   for (Dim d : elements) {
     const auto v = dims().value(d);
     if (!v)
-      return fail(Code::kUnsupported, std::string(what) + " '" + std::string(proto_.inputs[i]) + "' depend on a dim that is not known; --shape can fix it");
+      return fail(Code::kUnsupported, std::string(what) + " '" + std::string(proto_.inputs[i]) +
+                                          "' depend on a dim that is not known; --shape can fix it");
     out.push_back(*v);
   }
   return out;
@@ -174,19 +177,27 @@ Result<std::vector<int64_t>> NodeImport::known_integers(size_t i, const char* wh
 
 Result<float> NodeImport::known_real(size_t i, const char* what) {
   LATHE_TRY(const auto t, constant(i));
-  if (!t) return fail(Code::kUnsupported, std::string(what) + " '" + std::string(proto_.inputs[i]) + "' is not constant; --const can fix it");
-  if (t->dtype != DType::kF32) return fail(Code::kUnsupported, std::string(what) + " is " + dtype_name(t->dtype) + ", not a float");
-  if (t->elems() != 1) return fail(Code::kInvalidArgument, std::string(what) + " has " + std::to_string(t->elems()) + " elements, not 1");
+  if (!t)
+    return fail(Code::kUnsupported,
+                std::string(what) + " '" + std::string(proto_.inputs[i]) + "' is not constant; --const can fix it");
+  if (t->dtype != DType::kF32)
+    return fail(Code::kUnsupported, std::string(what) + " is " + dtype_name(t->dtype) + ", not a float");
+  if (t->elems() != 1)
+    return fail(Code::kInvalidArgument, std::string(what) + " has " + std::to_string(t->elems()) + " elements, not 1");
   return t->bytes.as<float>()[0];
 }
 
 Result<std::optional<std::vector<int64_t>>> NodeImport::integers_or_input(std::string_view attribute, int64_t since, size_t i) {
   const std::string quoted_name = "'" + std::string(attribute) + "'";
   if (opset() < since) {
-    if (has_input(i)) return fail(Code::kInvalidArgument, quoted_name + " is an attribute before opset " + std::to_string(since) + ", not an input");
+    if (has_input(i))
+      return fail(Code::kInvalidArgument,
+                  quoted_name + " is an attribute before opset " + std::to_string(since) + ", not an input");
     return integers(attribute);
   }
-  if (has(attribute)) return fail(Code::kInvalidArgument, quoted_name + " is an input from opset " + std::to_string(since) + " on, not an attribute");
+  if (has(attribute))
+    return fail(Code::kInvalidArgument,
+                quoted_name + " is an input from opset " + std::to_string(since) + " on, not an attribute");
   if (!has_input(i)) return std::nullopt;
   LATHE_TRY(auto list, known_integers(i, std::string(attribute).c_str()));
   return list;
@@ -203,13 +214,15 @@ Result<std::vector<int32_t>> NodeImport::normalized_axes(const std::vector<int64
   std::vector<int32_t> out;
   for (int64_t a : axes) {
     LATHE_TRY(const int32_t axis, normalized_axis(a, rank));
-    if (std::find(out.begin(), out.end(), axis) != out.end()) return fail(Code::kInvalidArgument, "axis " + std::to_string(a) + " is given twice");
+    if (std::find(out.begin(), out.end(), axis) != out.end())
+      return fail(Code::kInvalidArgument, "axis " + std::to_string(a) + " is given twice");
     out.push_back(axis);
   }
   return out;
 }
 
-Result<ValueId> NodeImport::add(const std::string& tag, Op op, Attrs attrs, std::vector<ValueId> inputs, const std::string& result) {
+Result<ValueId> NodeImport::add(const std::string& tag, Op op, Attrs attrs, std::vector<ValueId> inputs,
+                                const std::string& result) {
   Graph& graph = builder_.graph;
   // Small integers are read as quantized values only, which have parameters; the op table calls others ill-typed.
   const bool small_integers = std::any_of(inputs.begin(), inputs.end(), [&](ValueId v) {
@@ -234,7 +247,8 @@ Result<void> NodeImport::finish(Op op, Attrs attrs, std::vector<ValueId> inputs,
 }
 
 void NodeImport::bind(Binding binding, size_t output) {
-  if (has_output(output) && !builder_.fixed.contains(proto_.outputs[output])) builder_.names[std::string(proto_.outputs[output])] = std::move(binding);
+  if (has_output(output) && !builder_.fixed.contains(proto_.outputs[output]))
+    builder_.names[std::string(proto_.outputs[output])] = std::move(binding);
 }
 
 Result<void> NodeImport::bind_constant(ConstTensor t) {
@@ -243,7 +257,8 @@ Result<void> NodeImport::bind_constant(ConstTensor t) {
 }
 
 Result<ValueId> NodeImport::integers_constant(const std::string& tag, const std::vector<int64_t>& values) {
-  const ConstTensor t{builder_.value_name(name_ + ":" + tag), DType::kS64, {static_cast<int64_t>(values.size())}, Constant::of(values)};
+  const ConstTensor t{
+      builder_.value_name(name_ + ":" + tag), DType::kS64, {static_cast<int64_t>(values.size())}, Constant::of(values)};
   return builder_.constant(t);
 }
 

@@ -8,9 +8,9 @@
 //     return n.finish(Op::kLeakyRelu, LeakyReluAttrs{alpha}, {x});
 //   }
 //
-// In that order because a node may stand behind an unsupported one: its operands are then missing (`value` fails with kCancelled, which the driver
-// drops), and its attributes are still checked, so that one run lists everything that is missing. Attributes that no one has read when a
-// function returns are reported as unsupported. An error has no node name; the driver adds it.
+// In that order because a node may stand behind an unsupported one: its operands are then missing (`value` fails with kCancelled,
+// which the driver drops), and its attributes are still checked, so that one run lists everything that is missing. Attributes
+// that no one has read when a function returns are reported as unsupported. An error has no node name; the driver adds it.
 #pragma once
 #include <map>
 #include <memory>
@@ -28,8 +28,8 @@
 
 namespace lathe::onnx {
 
-// What a name of the file stands for: a value of the graph, a constant that is not in the graph yet, or both; or nothing, because the node
-// that makes it could not be imported.
+// What a name of the file stands for: a value of the graph, a constant that is not in the graph yet, or both; or nothing, because
+// the node that makes it could not be imported.
 struct Binding {
   ValueId value = kNoId;
   std::shared_ptr<const ConstTensor> tensor;
@@ -57,7 +57,8 @@ class Builder {
   std::string value_name(const std::string& stem);
   std::string node_name(const std::string& stem);
 
-  // The constant in the graph, made on first use; equal bytes with equal dims and type give the same value. Error: not finite, or empty.
+  // The constant in the graph, made on first use; equal bytes with equal dims and type give the same value. Error: not finite, or
+  // empty.
   Result<ValueId> constant(const ConstTensor& t);
   // Makes the binding's constant a value of the graph if it is not one.
   Result<ValueId> materialize(Binding& binding);
@@ -76,7 +77,8 @@ class Builder {
 
 class NodeImport {
  public:
-  NodeImport(Builder& builder, const NodeProto& proto, std::string name) : builder_(builder), proto_(proto), name_(std::move(name)) {}
+  NodeImport(Builder& builder, const NodeProto& proto, std::string name)
+      : builder_(builder), proto_(proto), name_(std::move(name)) {}
 
   int64_t opset() const { return builder_.opset; }
   const NodeProto& proto() const { return proto_; }
@@ -105,7 +107,8 @@ class NodeImport {
   Result<ValueId> value(size_t i);
   // The constant behind operand i, or nullptr if it is computed.
   Result<std::shared_ptr<const ConstTensor>> constant(size_t i);
-  // Elements of operand i, an integer tensor known at import: a constant, or computed from known dims. `what` names it in the error.
+  // Elements of operand i, an integer tensor known at import: a constant, or computed from known dims. `what` names it in the
+  // error.
   Result<std::vector<int64_t>> known_integers(size_t i, const char* what);
   // The same where the elements may be expressions of symbolic dims.
   Result<std::vector<Dim>> known_dims(size_t i, const char* what);

@@ -8,8 +8,10 @@ Result<std::shared_ptr<const ConstTensor>> matrix_operand(NodeImport& n, size_t 
   LATHE_TRY(auto t, n.constant(i));
   if (!t) return fail(Code::kUnsupported, "right-hand side '" + std::string(n.proto().inputs[i]) + "' is not constant");
   if (t->dims.size() != 2)
-    return fail(Code::kUnsupported, "a right-hand side of rank " + std::to_string(t->dims.size()) + " is not supported, only matrices");
-  if (t->dtype != DType::kF32) return fail(Code::kUnsupported, std::string("a right-hand side of type ") + dtype_name(t->dtype) + " is not supported");
+    return fail(Code::kUnsupported,
+                "a right-hand side of rank " + std::to_string(t->dims.size()) + " is not supported, only matrices");
+  if (t->dtype != DType::kF32)
+    return fail(Code::kUnsupported, std::string("a right-hand side of type ") + dtype_name(t->dtype) + " is not supported");
   return t;
 }
 

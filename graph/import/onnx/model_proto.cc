@@ -9,8 +9,8 @@ namespace {
 using protozero::pbf_reader;
 using protozero::pbf_wire_type;
 
-// protozero reports damage by exceptions (caught in parse_model) but only asserts that a field has the wire type it is read as; these
-// readers check it first.
+// protozero reports damage by exceptions (caught in parse_model) but only asserts that a field has the wire type it is read as;
+// these readers check it first.
 void expect(const pbf_reader& m, pbf_wire_type wire) {
   if (m.wire_type() != wire) throw protozero::unknown_pbf_wire_type_exception{};
 }
@@ -27,7 +27,8 @@ int64_t read_int(pbf_reader& m) {
   expect(m, pbf_wire_type::varint);
   return m.get_int64();
 }
-// int32 and enum fields: a negative number takes ten bytes, like int64; one that does not fit stays distinguishable as -1, which no list has.
+// int32 and enum fields: a negative number takes ten bytes, like int64; one that does not fit stays distinguishable as -1, which
+// no list has.
 int32_t read_int32(pbf_reader& m) {
   const int64_t v = read_int(m);
   return v >= INT32_MIN && v <= INT32_MAX ? static_cast<int32_t>(v) : -1;
@@ -45,19 +46,29 @@ void read_repeated(pbf_reader& m, pbf_wire_type wire, std::vector<T>& out, Get g
   out.push_back(static_cast<T>(get(m)));
 }
 void read_ints(pbf_reader& m, std::vector<int64_t>& out) {
-  read_repeated(m, pbf_wire_type::varint, out, [](pbf_reader& r) { return r.get_int64(); }, [](pbf_reader& r) { return r.get_packed_int64(); });
+  read_repeated(
+      m, pbf_wire_type::varint, out, [](pbf_reader& r) { return r.get_int64(); },
+      [](pbf_reader& r) { return r.get_packed_int64(); });
 }
 void read_int32s(pbf_reader& m, std::vector<int32_t>& out) {
-  read_repeated(m, pbf_wire_type::varint, out, [](pbf_reader& r) { return r.get_int64(); }, [](pbf_reader& r) { return r.get_packed_int64(); });
+  read_repeated(
+      m, pbf_wire_type::varint, out, [](pbf_reader& r) { return r.get_int64(); },
+      [](pbf_reader& r) { return r.get_packed_int64(); });
 }
 void read_uint64s(pbf_reader& m, std::vector<uint64_t>& out) {
-  read_repeated(m, pbf_wire_type::varint, out, [](pbf_reader& r) { return r.get_uint64(); }, [](pbf_reader& r) { return r.get_packed_uint64(); });
+  read_repeated(
+      m, pbf_wire_type::varint, out, [](pbf_reader& r) { return r.get_uint64(); },
+      [](pbf_reader& r) { return r.get_packed_uint64(); });
 }
 void read_floats(pbf_reader& m, std::vector<float>& out) {
-  read_repeated(m, pbf_wire_type::fixed32, out, [](pbf_reader& r) { return r.get_float(); }, [](pbf_reader& r) { return r.get_packed_float(); });
+  read_repeated(
+      m, pbf_wire_type::fixed32, out, [](pbf_reader& r) { return r.get_float(); },
+      [](pbf_reader& r) { return r.get_packed_float(); });
 }
 void read_doubles(pbf_reader& m, std::vector<double>& out) {
-  read_repeated(m, pbf_wire_type::fixed64, out, [](pbf_reader& r) { return r.get_double(); }, [](pbf_reader& r) { return r.get_packed_double(); });
+  read_repeated(
+      m, pbf_wire_type::fixed64, out, [](pbf_reader& r) { return r.get_double(); },
+      [](pbf_reader& r) { return r.get_packed_double(); });
 }
 float read_float(pbf_reader& m) {
   expect(m, pbf_wire_type::fixed32);

@@ -1,7 +1,7 @@
 // An ONNX file as plain structs whose strings and raw bytes are views of the file: nothing is copied but typed number lists.
 //
-// parse_model() checks the wire format only (lengths, wire types, varints); what the values mean is checked where they are used. Nested
-// graphs, functions, sparse tensors and type lists are noted, never entered, so nesting depth cannot grow the stack.
+// parse_model() checks the wire format only (lengths, wire types, varints); what the values mean is checked where they are used.
+// Nested graphs, functions, sparse tensors and type lists are noted, never entered, so nesting depth cannot grow the stack.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -14,7 +14,8 @@ void append(Ints& list, int32_t v) { list.values[list.count++] = v; }
 
 Result<void> expect_length(const std::vector<int64_t>& list, const char* what, size_t count) {
   if (list.size() == count) return {};
-  return fail(Code::kInvalidArgument, std::string(what) + " has " + std::to_string(list.size()) + " entries, not " + std::to_string(count));
+  return fail(Code::kInvalidArgument,
+              std::string(what) + " has " + std::to_string(list.size()) + " entries, not " + std::to_string(count));
 }
 
 std::vector<int64_t> first_axes(size_t count) {
@@ -24,7 +25,8 @@ std::vector<int64_t> first_axes(size_t count) {
 }
 
 // Sizes of a split's results along its axis.
-Result<std::vector<int64_t>> split_sizes(NodeImport& n, const std::optional<std::vector<int64_t>>& given, int64_t num_outputs, std::optional<int64_t> size) {
+Result<std::vector<int64_t>> split_sizes(NodeImport& n, const std::optional<std::vector<int64_t>>& given, int64_t num_outputs,
+                                         std::optional<int64_t> size) {
   const auto count = static_cast<int64_t>(n.proto().outputs.size());
   if (given) {
     LATHE_CHECK_OK(expect_length(*given, "split", static_cast<size_t>(count)));
@@ -34,16 +36,20 @@ Result<std::vector<int64_t>> split_sizes(NodeImport& n, const std::optional<std:
       if (s < 0 || s > INT32_MAX) return fail(Code::kInvalidArgument, "split has the entry " + std::to_string(s));
       sum += s;
     }
-    if (size && sum != *size) return fail(Code::kInvalidArgument, "the sizes add up to " + std::to_string(sum) + ", the axis has " + std::to_string(*size));
+    if (size && sum != *size)
+      return fail(Code::kInvalidArgument,
+                  "the sizes add up to " + std::to_string(sum) + ", the axis has " + std::to_string(*size));
     return *given;
   }
   if (num_outputs != 0 && num_outputs != count)
-    return fail(Code::kInvalidArgument, "num_outputs is " + std::to_string(num_outputs) + ", the node has " + std::to_string(count) + " outputs");
+    return fail(Code::kInvalidArgument,
+                "num_outputs is " + std::to_string(num_outputs) + ", the node has " + std::to_string(count) + " outputs");
   if (!size) return fail(Code::kUnsupported, "a split into equal parts needs the size of its axis; --shape can fix it");
   const int64_t part = (*size + count - 1) / count, last = *size - part * (count - 1);
   // Only num_outputs (opset 18) allows a smaller last part.
   if (last < 1 || (num_outputs == 0 && last != part))
-    return fail(Code::kInvalidArgument, std::to_string(*size) + " elements cannot be split into " + std::to_string(count) + " parts");
+    return fail(Code::kInvalidArgument,
+                std::to_string(*size) + " elements cannot be split into " + std::to_string(count) + " parts");
   std::vector<int64_t> sizes(static_cast<size_t>(count), part);
   sizes.back() = last;
   return sizes;

@@ -17,9 +17,11 @@ Result<Makers> find_makers(const GraphProto& graph, const std::set<std::string_v
       if (name.empty()) continue;
       const auto [it, is_new] = makers.emplace(name, i);
       if (!is_new)
-        return fail(Code::kInvalidArgument, "value '" + std::string(name) + "' is made twice, by " + node_label(graph.nodes[it->second]) + " and " + node_label(graph.nodes[i]));
+        return fail(Code::kInvalidArgument, "value '" + std::string(name) + "' is made twice, by " +
+                                                node_label(graph.nodes[it->second]) + " and " + node_label(graph.nodes[i]));
       if (given.contains(name))
-        return fail(Code::kInvalidArgument, "value '" + std::string(name) + "' is an input or initializer, and " + node_label(graph.nodes[i]) + " makes it too");
+        return fail(Code::kInvalidArgument, "value '" + std::string(name) + "' is an input or initializer, and " +
+                                                node_label(graph.nodes[i]) + " makes it too");
     }
   return makers;
 }
@@ -32,7 +34,8 @@ std::string node_label(const NodeProto& node) {
   return "a node without name";
 }
 
-Result<std::vector<size_t>> node_order(const GraphProto& graph, const std::set<std::string_view>& given, const std::set<std::string_view>& fixed) {
+Result<std::vector<size_t>> node_order(const GraphProto& graph, const std::set<std::string_view>& given,
+                                       const std::set<std::string_view>& fixed) {
   LATHE_TRY(const Makers makers, find_makers(graph, given));
   std::vector<std::vector<size_t>> readers(graph.nodes.size());
   std::vector<size_t> waits_for(graph.nodes.size(), 0);
@@ -40,7 +43,9 @@ Result<std::vector<size_t>> node_order(const GraphProto& graph, const std::set<s
     for (std::string_view name : graph.nodes[i].inputs) {
       if (name.empty() || given.contains(name) || fixed.contains(name)) continue;
       const auto maker = makers.find(name);
-      if (maker == makers.end()) return fail(Code::kInvalidArgument, node_label(graph.nodes[i]) + " reads '" + std::string(name) + "', which nothing makes");
+      if (maker == makers.end())
+        return fail(Code::kInvalidArgument,
+                    node_label(graph.nodes[i]) + " reads '" + std::string(name) + "', which nothing makes");
       readers[maker->second].push_back(i);
       ++waits_for[i];
     }
@@ -59,7 +64,8 @@ Result<std::vector<size_t>> node_order(const GraphProto& graph, const std::set<s
   }
   if (order.size() == graph.nodes.size()) return order;
   for (size_t i = 0;; ++i)
-    if (waits_for[i] != 0) return fail(Code::kInvalidArgument, "the graph has a cycle: " + node_label(graph.nodes[i]) + " waits for its own result");
+    if (waits_for[i] != 0)
+      return fail(Code::kInvalidArgument, "the graph has a cycle: " + node_label(graph.nodes[i]) + " waits for its own result");
 }
 
 }  // namespace lathe::onnx

@@ -5,7 +5,8 @@
 
 namespace lathe::onnx {
 
-// Axes are an attribute before opset 18 and an optional input from then on; none means all, unless noop_with_empty_axes says nothing.
+// Axes are an attribute before opset 18 and an optional input from then on; none means all, unless noop_with_empty_axes says
+// nothing.
 Result<void> import_reduce_mean(NodeImport& n) {
   ReduceAttrs attrs;
   LATHE_TRY(const bool keep_dims, n.flag("keepdims", true));
@@ -30,8 +31,8 @@ Result<void> import_reduce_mean(NodeImport& n) {
   return n.finish(Op::kMean, attrs, {x});
 }
 
-// From opset 13 on softmax runs along one axis. Before, the input is a matrix whose rows are all axes from `axis` on: the same if axes after
-// `axis` have one element; else flattened to that matrix and back.
+// From opset 13 on softmax runs along one axis. Before, the input is a matrix whose rows are all axes from `axis` on: the same if
+// axes after `axis` have one element; else flattened to that matrix and back.
 Result<void> import_softmax(NodeImport& n) {
   LATHE_TRY(const int64_t given, n.integer("axis", n.opset() >= 13 ? -1 : 1));
   LATHE_TRY(const ValueId x, n.value(0));
@@ -46,7 +47,8 @@ Result<void> import_softmax(NodeImport& n) {
   }
   if (n.dims().is(tail, 1)) return n.finish(Op::kSoftmax, AxisAttrs{axis}, {x});
   const auto columns = row.valid() ? n.dims().value(row) : std::nullopt;
-  if (!columns) return fail(Code::kUnsupported, "softmax over several axes (opset below 13) needs their sizes; --shape can fix them");
+  if (!columns)
+    return fail(Code::kUnsupported, "softmax over several axes (opset below 13) needs their sizes; --shape can fix them");
   LATHE_TRY(const ValueId target, n.integers_constant("matrix", {-1, *columns}));
   LATHE_TRY(const ValueId matrix, n.emit("flat", Op::kReshape, NoAttrs{}, {x, target}));
   LATHE_TRY(const ValueId soft, n.emit("", Op::kSoftmax, AxisAttrs{1}, {matrix}));

@@ -7,8 +7,8 @@
 namespace lathe::onnx {
 namespace {
 
-// Elements that are in `from` are gathered from x's shape; the others are numbers, one of them -1 at most. Kept in the graph, where lowering drops it: the target of
-// a reshape must be a value, and only nodes make values that depend on symbols.
+// Elements that are in `from` are gathered from x's shape; the others are numbers, one of them -1 at most. Kept in the graph,
+// where lowering drops it: the target of a reshape must be a value, and only nodes make values that depend on symbols.
 Result<ValueId> computed_target(NodeImport& n, ValueId x, const std::vector<Dim>& dims) {
   const std::vector<Dim> from = n.type(x).dims;
   LATHE_TRY(const ValueId shape, n.emit("shape", Op::kShape, NoAttrs{}, {x}));
@@ -23,7 +23,8 @@ Result<ValueId> computed_target(NodeImport& n, ValueId x, const std::vector<Dim>
       LATHE_TRY(parts.emplace_back(), n.emit(tag, Op::kGather, AxisAttrs{0}, {shape, index}));
       continue;
     }
-    if (!number && has_rest) return fail(Code::kUnsupported, "a result with several dims that are not known is not supported; --shape can fix them");
+    if (!number && has_rest)
+      return fail(Code::kUnsupported, "a result with several dims that are not known is not supported; --shape can fix them");
     has_rest = has_rest || !number;
     LATHE_TRY(parts.emplace_back(), n.integers_constant(tag, {number.value_or(-1)}));
   }
@@ -48,7 +49,8 @@ Result<std::vector<Dim>> operand_dims(NodeImport& n) {
 
 Result<std::vector<Dim>> reshaped_dims(NodeImport& n, const std::vector<Dim>& from, const std::vector<Dim>& target) {
   if (target.size() > kMaxRank)
-    return fail(Code::kUnsupported, "a result of rank " + std::to_string(target.size()) + " is over the limit of " + std::to_string(kMaxRank));
+    return fail(Code::kUnsupported,
+                "a result of rank " + std::to_string(target.size()) + " is over the limit of " + std::to_string(kMaxRank));
   const TensorType x{DType::kF32, from}, shape{DType::kS64, {n.dims().constant(static_cast<int64_t>(target.size()))}};
   const std::optional<Quant> none;
   const OperandView views[2] = {{.type = &x, .quant = &none}, {.type = &shape, .quant = &none, .contents = &target}};

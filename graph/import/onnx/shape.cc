@@ -1,5 +1,5 @@
-// Operators that change or read dims only, and those that do nothing at inference. All become Reshape, Shape and Slice, or no node at all; on a
-// constant they give a constant.
+// Operators that change or read dims only, and those that do nothing at inference. All become Reshape, Shape and Slice, or no
+// node at all; on a constant they give a constant.
 #include <algorithm>
 
 #include "graph/import/onnx/reshape.h"
@@ -25,8 +25,11 @@ Result<void> import_reshape(NodeImport& n) {
   LATHE_TRY(const auto from, operand_dims(n));
   for (size_t i = 0; i < target.size(); ++i) {
     if (!n.dims().is(target[i], 0)) continue;
-    if (allow_zero) return fail(Code::kUnsupported, "attribute 'allowzero' 1 with a dim of 0 is not supported: tensors cannot be empty");
-    if (i >= from.size()) return fail(Code::kInvalidArgument, "target dim " + std::to_string(i) + " is 0, the input has rank " + std::to_string(from.size()));
+    if (allow_zero)
+      return fail(Code::kUnsupported, "attribute 'allowzero' 1 with a dim of 0 is not supported: tensors cannot be empty");
+    if (i >= from.size())
+      return fail(Code::kInvalidArgument,
+                  "target dim " + std::to_string(i) + " is 0, the input has rank " + std::to_string(from.size()));
     target[i] = from[i];
   }
   LATHE_TRY(const auto dims, reshaped_dims(n, from, target));
@@ -59,8 +62,10 @@ Result<void> import_squeeze(NodeImport& n) {
     const auto v = n.dims().value(from[i]);
     const bool named = std::find(axes.begin(), axes.end(), static_cast<int32_t>(i)) != axes.end();
     if (!given && !v) return fail(Code::kUnsupported, "squeeze without axes needs all dims; --shape can fix them");
-    if (named && !v) return fail(Code::kUnsupported, "axis " + std::to_string(i) + " has a dim that is not known to be 1; --shape can fix it");
-    if (named && v != 1) return fail(Code::kInvalidArgument, "axis " + std::to_string(i) + " has " + std::to_string(*v) + " elements, not 1");
+    if (named && !v)
+      return fail(Code::kUnsupported, "axis " + std::to_string(i) + " has a dim that is not known to be 1; --shape can fix it");
+    if (named && v != 1)
+      return fail(Code::kInvalidArgument, "axis " + std::to_string(i) + " has " + std::to_string(*v) + " elements, not 1");
     if (!named && (given || v != 1)) dims.push_back(from[i]);
   }
   return finish_reshaped(n, dims);
@@ -71,7 +76,9 @@ Result<void> import_unsqueeze(NodeImport& n) {
   if (!given) return fail(Code::kInvalidArgument, "the axes are missing");
   LATHE_TRY(const auto from, operand_dims(n));
   const size_t rank = from.size() + given->size();
-  if (rank > kMaxRank) return fail(Code::kUnsupported, "a result of rank " + std::to_string(rank) + " is over the limit of " + std::to_string(kMaxRank));
+  if (rank > kMaxRank)
+    return fail(Code::kUnsupported,
+                "a result of rank " + std::to_string(rank) + " is over the limit of " + std::to_string(kMaxRank));
   LATHE_TRY(const auto axes, n.normalized_axes(*given, rank));
   std::vector<Dim> dims;
   for (size_t i = 0, next = 0; i < rank; ++i) {
@@ -118,8 +125,11 @@ Result<void> import_dropout(NodeImport& n) {
   n.ignore("seed");
   if (n.has_input(2)) {
     LATHE_TRY(const auto training, n.constant(2));
-    if (!training) return fail(Code::kUnsupported, "training_mode '" + std::string(n.proto().inputs[2]) + "' is not constant; --const can fix it");
-    if (training->dtype != DType::kBool || training->elems() != 1) return fail(Code::kInvalidArgument, "training_mode is not one bool");
+    if (!training)
+      return fail(Code::kUnsupported,
+                  "training_mode '" + std::string(n.proto().inputs[2]) + "' is not constant; --const can fix it");
+    if (training->dtype != DType::kBool || training->elems() != 1)
+      return fail(Code::kInvalidArgument, "training_mode is not one bool");
     if (training->bytes.bytes[0] != std::byte{0}) return fail(Code::kUnsupported, "training_mode true is not supported");
   }
   return pass_through(n);

@@ -77,7 +77,8 @@ template <class To, class From> Constant narrowed(const std::vector<From>& list)
   return Constant::copy(std::as_bytes(std::span<const To>(out)));
 }
 
-// The typed list that an element type is stored in, as our bytes. int32_data carries every type of up to 32 bits, halves as their bit patterns.
+// The typed list that an element type is stored in, as our bytes. int32_data carries every type of up to 32 bits, halves as their
+// bit patterns.
 Constant convert_list(const Conversion& c, const TensorProto& t, size_t* count) {
   const auto from_int32 = [&](auto zero) {
     *count = t.int32_data.size();
@@ -103,7 +104,8 @@ Result<uint64_t> external_number(const TensorProto& t, std::string_view key, uin
   uint64_t v = 0;
   const auto r = std::from_chars(s.data(), s.data() + s.size(), v);
   if (r.ec != std::errc{} || r.ptr != s.data() + s.size())
-    return fail(Code::kCorrupt, tensor_label(t.name) + ": external data has " + std::string(key) + " '" + std::string(s) + "', which is not a number");
+    return fail(Code::kCorrupt, tensor_label(t.name) + ": external data has " + std::string(key) + " '" + std::string(s) +
+                                    "', which is not a number");
   return v;
 }
 
@@ -167,7 +169,8 @@ Result<size_t> checked_bytes(const std::vector<int64_t>& dims, size_t elem_bytes
     if (d < 0) return fail(Code::kInvalidArgument, "dims " + dims_text(dims) + " have a negative entry");
     empty = empty || d == 0;
     if (d != 0 && n > kLimit / static_cast<uint64_t>(d))
-      return fail(Code::kInvalidArgument, "dims " + dims_text(dims) + " are over the limit of " + std::to_string(kLimit) + " bytes");
+      return fail(Code::kInvalidArgument,
+                  "dims " + dims_text(dims) + " are over the limit of " + std::to_string(kLimit) + " bytes");
     n *= d == 0 ? 1 : static_cast<uint64_t>(d);
   }
   return empty ? 0 : static_cast<size_t>(n);
@@ -182,7 +185,8 @@ Result<void> check_finite(const ConstTensor& t) {
   if (bad == 0) return {};
   for (size_t i = 0; i < values.size(); ++i)
     if (!std::isfinite(values[i]))
-      return fail(Code::kInvalidArgument, tensor_label(t.name) + ": element " + std::to_string(i) + " is " + (std::isnan(values[i]) ? "NaN" : "infinite"));
+      return fail(Code::kInvalidArgument, tensor_label(t.name) + ": element " + std::to_string(i) + " is " +
+                                              (std::isnan(values[i]) ? "NaN" : "infinite"));
   return {};
 }
 
@@ -221,13 +225,15 @@ ConstTensor permuted(const ConstTensor& t, const std::vector<int32_t>& perm) {
 
 Result<ConstTensor> TensorReader::read(const TensorProto& t) {
   const Conversion* c = find_conversion(t.data_type);
-  if (c == nullptr) return fail(Code::kUnsupported, tensor_label(t.name) + ": element type " + elem_type_name(t.data_type) + " is not supported");
+  if (c == nullptr)
+    return fail(Code::kUnsupported, tensor_label(t.name) + ": element type " + elem_type_name(t.data_type) + " is not supported");
   if (t.has_segment) return fail(Code::kUnsupported, tensor_label(t.name) + ": tensors in segments are not supported");
   auto needed = checked_bytes(t.dims, c->bytes);
   if (!needed) return tl::unexpected(with_context(std::move(needed.error()), tensor_label(t.name)));
   ConstTensor out{std::string(t.name), c->to, t.dims, {}};
   const auto wrong_size = [&](size_t has, size_t needs, const char* unit) {
-    return fail(Code::kCorrupt, tensor_label(t.name) + ": dims " + dims_text(t.dims) + " need " + std::to_string(needs) + " " + unit + ", the file has " + std::to_string(has));
+    return fail(Code::kCorrupt, tensor_label(t.name) + ": dims " + dims_text(t.dims) + " need " + std::to_string(needs) + " " +
+                                    unit + ", the file has " + std::to_string(has));
   };
 
   if (t.data_location != kLocationExternal && !t.raw_data) {
@@ -263,8 +269,9 @@ Result<TensorReader::Raw> TensorReader::external_bytes(const TensorProto& t) {
   const uint64_t size = file->bytes.size();
   LATHE_TRY(const uint64_t length, external_number(t, "length", size - std::min(offset, size)));
   if (offset > size || length > size - offset)
-    return fail(Code::kCorrupt, tensor_label(t.name) + ": external data file '" + std::string(it->second) + "' has " + std::to_string(size) + " bytes, offset " +
-                                    std::to_string(offset) + " and length " + std::to_string(length) + " reach past it");
+    return fail(Code::kCorrupt, tensor_label(t.name) + ": external data file '" + std::string(it->second) + "' has " +
+                                    std::to_string(size) + " bytes, offset " + std::to_string(offset) + " and length " +
+                                    std::to_string(length) + " reach past it");
   return Raw{file->owner, file->bytes.subspan(offset, length)};
 }
 
@@ -272,7 +279,8 @@ Result<TensorReader::Raw> TensorReader::map_external(const std::string& location
   if (const auto it = files_.find(location); it != files_.end()) return it->second;
   const std::filesystem::path relative(location);
   if (folder_.empty()) return fail(Code::kUnsupported, "external data '" + location + "' of a model that is not a file");
-  if (location.empty() || relative.is_absolute() || location.find('\0') != std::string::npos || !is_inside(folder_, folder_ / relative))
+  if (location.empty() || relative.is_absolute() || location.find('\0') != std::string::npos ||
+      !is_inside(folder_, folder_ / relative))
     return fail(Code::kInvalidArgument, "external data '" + location + "' lies outside the model's folder");
   LATHE_TRY(auto mapped, MappedFile::open((folder_ / relative).string()));
   const Bytes bytes = mapped->bytes();

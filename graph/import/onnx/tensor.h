@@ -36,14 +36,15 @@ std::string dims_text(const std::vector<int64_t>& dims);
 // An error that names the tensor if a float is NaN or infinite.
 Result<void> check_finite(const ConstTensor& t);
 
-// A new tensor with axes permuted: result axis i is axis perm[i]. Shares the bytes where axes of size 1 are all that moves. Requires: perm is a
-// permutation of t's axes.
+// A new tensor with axes permuted: result axis i is axis perm[i]. Shares the bytes where axes of size 1 are all that moves.
+// Requires: perm is a permutation of t's axes.
 ConstTensor permuted(const ConstTensor& t, const std::vector<int32_t>& perm);
 
 // Turns the file's tensors into ConstTensors. Holds what they need to stay alive.
 class TensorReader {
  public:
-  TensorReader(std::shared_ptr<const void> owner, std::filesystem::path folder) : owner_(std::move(owner)), folder_(std::move(folder)) {}
+  TensorReader(std::shared_ptr<const void> owner, std::filesystem::path folder)
+      : owner_(std::move(owner)), folder_(std::move(folder)) {}
   // Shares the file's bytes if they need no conversion and are aligned to their element; else copies. Errors name the tensor.
   Result<ConstTensor> read(const TensorProto& t);
   // Whether the bytes lie in the file or one of its external files.

@@ -13,19 +13,33 @@ namespace {
 TestModel small_model() {
   TestModel m{.opset = 11};
   m.input("x", {"N", 2, 6, 6}).output("y").output("z");
-  m.weight(ramp_tensor("w", {3, 2, 3, 3})).weight(ramp_tensor("bn", {3})).weight(ramp_tensor("fc", {27, 4})).weight(i64_tensor("rest", {-1}));
+  m.weight(ramp_tensor("w", {3, 2, 3, 3}))
+      .weight(ramp_tensor("bn", {3}))
+      .weight(ramp_tensor("fc", {27, 4}))
+      .weight(i64_tensor("rest", {-1}));
   m.weight(raw_tensor("zero", ElemType::kInt64, {}, std::vector<int64_t>{0}));
-  m.node({.op = "Conv", .inputs = {"x", "w"}, .outputs = {"c"}, .attributes = {ints_attr("pads", {1, 1, 1, 1}), string_attr("auto_pad", "NOTSET")}, .name = "conv"});
-  m.node({.op = "BatchNormalization", .inputs = {"c", "bn", "bn", "bn", "bn"}, .outputs = {"b"}, .attributes = {float_attr("epsilon", 0.001f)}});
+  m.node({.op = "Conv",
+          .inputs = {"x", "w"},
+          .outputs = {"c"},
+          .attributes = {ints_attr("pads", {1, 1, 1, 1}), string_attr("auto_pad", "NOTSET")},
+          .name = "conv"});
+  m.node({.op = "BatchNormalization",
+          .inputs = {"c", "bn", "bn", "bn", "bn"},
+          .outputs = {"b"},
+          .attributes = {float_attr("epsilon", 0.001f)}});
   m.node({.op = "Relu", .inputs = {"b"}, .outputs = {"r"}});
-  m.node({.op = "MaxPool", .inputs = {"r"}, .outputs = {"p"}, .attributes = {ints_attr("kernel_shape", {2, 2}), ints_attr("strides", {2, 2})}});
+  m.node({.op = "MaxPool",
+          .inputs = {"r"},
+          .outputs = {"p"},
+          .attributes = {ints_attr("kernel_shape", {2, 2}), ints_attr("strides", {2, 2})}});
   m.node({.op = "Shape", .inputs = {"p"}, .outputs = {"s"}}).node({.op = "Gather", .inputs = {"s", "zero"}, .outputs = {"n"}});
   m.node({.op = "Unsqueeze", .inputs = {"n"}, .outputs = {"n1"}, .attributes = {ints_attr("axes", {0})}});
   m.node({.op = "Concat", .inputs = {"n1", "rest"}, .outputs = {"t"}, .attributes = {int_attr("axis", 0)}});
   m.node({.op = "Reshape", .inputs = {"p", "t"}, .outputs = {"f"}});
   m.node({.op = "Gemm", .inputs = {"f", "fc"}, .outputs = {"g"}, .attributes = {float_attr("alpha", 0.5f)}});
   m.node({.op = "Softmax", .inputs = {"g"}, .outputs = {"y"}});
-  m.node({.op = "Split", .inputs = {"g"}, .outputs = {"z", "z2"}, .attributes = {int_attr("axis", 1), ints_attr("split", {1, 3})}});
+  m.node(
+      {.op = "Split", .inputs = {"g"}, .outputs = {"z", "z2"}, .attributes = {int_attr("axis", 1), ints_attr("split", {1, 3})}});
   return m;
 }
 
@@ -95,7 +109,8 @@ TEST_CASE("deep nesting costs no stack") {
 TEST_CASE("a cycle is an error that names a node, and unsorted nodes are sorted") {
   TestModel m{.opset = 13};
   m.input("x", {4}).output("y");
-  m.node({.op = "Relu", .inputs = {"t"}, .outputs = {"y"}, .name = "late"}).node({.op = "Relu", .inputs = {"x"}, .outputs = {"t"}, .name = "early"});
+  m.node({.op = "Relu", .inputs = {"t"}, .outputs = {"y"}, .name = "late"})
+      .node({.op = "Relu", .inputs = {"x"}, .outputs = {"t"}, .name = "early"});
   const Graph g = must(m.import());
   CHECK(g.node(0).name == "early");
   m.nodes[1].inputs = {"y"};
@@ -133,12 +148,16 @@ TEST_CASE("names that are missing, doubled or empty are errors") {
 
 TEST_CASE("ill-typed graphs are errors that name the node") {
   TestModel types{.opset = 13};
-  types.input("x", {4}).input("i", {4}, ElemType::kInt64).output("y").node({.op = "Add", .inputs = {"x", "i"}, .outputs = {"y"}, .name = "n"});
+  types.input("x", {4})
+      .input("i", {4}, ElemType::kInt64)
+      .output("y")
+      .node({.op = "Add", .inputs = {"x", "i"}, .outputs = {"y"}, .name = "n"});
   CHECK(contains(error_of(types.import()), "node 'n' (Add, opset 13)"));
   TestModel dims = one_node(13, "Add", {4}, {}, {"w"});
   dims.weight(ramp_tensor("w", {3}));
   CHECK(contains(error_of(dims.import()), "node 'n' (Add, opset 13)"));
-  CHECK(contains(error_of(one_node(13, "Softmax", {4}, {float_attr("axis", 1)}).import()), "attribute 'axis' is a float, not an integer"));
+  CHECK(contains(error_of(one_node(13, "Softmax", {4}, {float_attr("axis", 1)}).import()),
+                 "attribute 'axis' is a float, not an integer"));
   CHECK(contains(error_of(one_node(13, "Relu", {4}, {}, {"x"}).import()), "it has 2 inputs, 1 are expected"));
 }
 

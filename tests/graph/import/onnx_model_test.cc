@@ -1,4 +1,5 @@
-// What is around the nodes of an ONNX file: weights in every encoding, external data, inputs, options, names, and what is refused.
+// What is around the nodes of an ONNX file: weights in every encoding, external data, inputs, options, names, and what is
+// refused.
 #include <cmath>
 #include <fstream>
 #include <limits>
@@ -59,11 +60,21 @@ TEST_CASE("weights are read from raw bytes and from packed and unpacked lists") 
   CHECK(weight_of(must(with_weight(raw_tensor("w", ElemType::kFloat16, {3}, halves)).import())) == expected);
   CHECK(weight_of(must(with_weight(raw_tensor("w", ElemType::kBfloat16, {3}, brains)).import())) == expected);
   const auto packed = [](ElemType type, const auto& write) { return with_weight(listed(type, 3, write)); };
-  CHECK(weight_of(must(packed(ElemType::kFloat16, [&](pbf_writer& w) { w.add_packed_int32(field::tensor::kInt32Data, halves.begin(), halves.end()); }).import())) == expected);
-  CHECK(weight_of(must(packed(ElemType::kFloat, [&](pbf_writer& w) { w.add_packed_float(field::tensor::kFloatData, expected.begin(), expected.end()); }).import())) == expected);
-  CHECK(weight_of(must(packed(ElemType::kFloat, [&](pbf_writer& w) { for (float v : expected) w.add_float(field::tensor::kFloatData, v); }).import())) == expected);
-  CHECK(weight_of(must(packed(ElemType::kDouble, [&](pbf_writer& w) { w.add_packed_double(field::tensor::kDoubleData, doubles.begin(), doubles.end()); }).import())) == expected);
-  CHECK(weight_of(must(packed(ElemType::kDouble, [&](pbf_writer& w) { for (double v : doubles) w.add_double(field::tensor::kDoubleData, v); }).import())) == expected);
+  CHECK(weight_of(must(packed(ElemType::kFloat16, [&](pbf_writer& w) {
+                         w.add_packed_int32(field::tensor::kInt32Data, halves.begin(), halves.end());
+                       }).import())) == expected);
+  CHECK(weight_of(must(packed(ElemType::kFloat, [&](pbf_writer& w) {
+                         w.add_packed_float(field::tensor::kFloatData, expected.begin(), expected.end());
+                       }).import())) == expected);
+  CHECK(weight_of(must(packed(ElemType::kFloat, [&](pbf_writer& w) {
+                         for (float v : expected) w.add_float(field::tensor::kFloatData, v);
+                       }).import())) == expected);
+  CHECK(weight_of(must(packed(ElemType::kDouble, [&](pbf_writer& w) {
+                         w.add_packed_double(field::tensor::kDoubleData, doubles.begin(), doubles.end());
+                       }).import())) == expected);
+  CHECK(weight_of(must(packed(ElemType::kDouble, [&](pbf_writer& w) {
+                         for (double v : doubles) w.add_double(field::tensor::kDoubleData, v);
+                       }).import())) == expected);
 }
 
 TEST_CASE("halves convert exactly: subnormals, the largest number and signs") {
@@ -86,9 +97,12 @@ TEST_CASE("integer lists are read packed and unpacked, negative numbers too") {
 }
 
 TEST_CASE("a weight whose size does not match its dims is an error with both numbers") {
-  CHECK(contains(error_of(with_weight(f32_tensor("w", {3}, {1, 2})).import()), "tensor 'w': dims [3] need 12 bytes, the file has 8"));
-  CHECK(contains(error_of(with_weight(listed(ElemType::kFloat, 3, [](pbf_writer& w) { w.add_float(field::tensor::kFloatData, 1); })).import()),
-                 "dims [3] need 3 values, the file has 1"));
+  CHECK(contains(error_of(with_weight(f32_tensor("w", {3}, {1, 2})).import()),
+                 "tensor 'w': dims [3] need 12 bytes, the file has 8"));
+  CHECK(contains(
+      error_of(
+          with_weight(listed(ElemType::kFloat, 3, [](pbf_writer& w) { w.add_float(field::tensor::kFloatData, 1); })).import()),
+      "dims [3] need 3 values, the file has 1"));
   CHECK(contains(error_of(with_weight(f32_tensor("w", {-3}, {1})).import()), "dims [-3] have a negative entry"));
   CHECK(contains(error_of(with_weight(f32_tensor("w", {INT64_MAX, INT64_MAX}, {1})).import()), "are over the limit"));
   CHECK(contains(error_of(with_weight(f32_tensor("w", {1 << 30, 1 << 30, 1 << 30}, {1})).import()), "are over the limit"));
@@ -160,7 +174,8 @@ TEST_CASE("dims of inputs may be numbers, symbols or unknown, and shapes can be 
 TEST_CASE("several inputs and outputs keep their order and names") {
   TestModel m{.opset = 13};
   m.input("b", {"N", 2}).input("a", {"N", 2}).output("sum").output("a2").output("difference").output("a3");
-  m.node({.op = "Sub", .inputs = {"a", "b"}, .outputs = {"difference"}}).node({.op = "Add", .inputs = {"a", "b"}, .outputs = {"sum"}});
+  m.node({.op = "Sub", .inputs = {"a", "b"}, .outputs = {"difference"}})
+      .node({.op = "Add", .inputs = {"a", "b"}, .outputs = {"sum"}});
   m.node({.op = "Identity", .inputs = {"a"}, .outputs = {"a2"}}).node({.op = "Identity", .inputs = {"a2"}, .outputs = {"a3"}});
   for (bool passes : {false, true}) {
     const Graph g = must(m.import({}, nullptr, passes));
@@ -175,7 +190,9 @@ TEST_CASE("several inputs and outputs keep their order and names") {
 TEST_CASE("one value under two output names stays two outputs after the passes") {
   TestModel m{.opset = 13};
   m.input("x", {"N", 2}).output("y1").output("y2");
-  m.node({.op = "Exp", .inputs = {"x"}, .outputs = {"t"}}).node({.op = "Identity", .inputs = {"t"}, .outputs = {"y1"}}).node({.op = "Identity", .inputs = {"t"}, .outputs = {"y2"}});
+  m.node({.op = "Exp", .inputs = {"x"}, .outputs = {"t"}})
+      .node({.op = "Identity", .inputs = {"t"}, .outputs = {"y1"}})
+      .node({.op = "Identity", .inputs = {"t"}, .outputs = {"y2"}});
   const Graph g = must(m.import({}, nullptr, true));
   REQUIRE(g.outputs().size() == 2);
   CHECK(g.value(g.outputs()[0]).name == "y1");
@@ -185,7 +202,8 @@ TEST_CASE("one value under two output names stays two outputs after the passes")
 TEST_CASE("names of nodes are kept and made unique") {
   TestModel m{.opset = 13};
   m.input("x", {2}).output("y");
-  m.node({.op = "Relu", .inputs = {"x"}, .outputs = {"t"}, .name = "same"}).node({.op = "Relu", .inputs = {"t"}, .outputs = {"u"}, .name = "same"});
+  m.node({.op = "Relu", .inputs = {"x"}, .outputs = {"t"}, .name = "same"})
+      .node({.op = "Relu", .inputs = {"t"}, .outputs = {"u"}, .name = "same"});
   m.node({.op = "Relu", .inputs = {"u"}, .outputs = {"y"}});
   const Graph g = must(m.import());
   CHECK(g.node(0).name == "same");
@@ -209,7 +227,8 @@ TEST_CASE("the report says whether batch normalization was folded before export"
   ImportReport report;
   must(m.import({}, &report));
   REQUIRE(report.notes.size() == 1);
-  CHECK(report.notes[0] == "the model has 1 convolutions and no BatchNormalization: batch normalization was folded before export");
+  CHECK(report.notes[0] ==
+        "the model has 1 convolutions and no BatchNormalization: batch normalization was folded before export");
   CHECK(report.file_ops.at("Conv") == 1);
   CHECK(report.graph_ops.at("Transpose") == 2);
   m.nodes[0].outputs = {"t"};
@@ -243,14 +262,18 @@ TEST_CASE("everything that is not supported is listed in one error, behind an un
 TEST_CASE("quantized models, subgraphs and sparse tensors are refused in one line each") {
   TestModel quantized = one_node(13, "QuantizeLinear", {4}, {}, {"s"});
   quantized.weight(f32_tensor("s", {}, {1}));
-  CHECK(contains(error_of(quantized.import()), "1 thing is not supported:\n  node 'n' (QuantizeLinear, opset 13): the model is already quantized (1 quantized operators)"));
+  CHECK(contains(error_of(quantized.import()),
+                 "1 thing is not supported:\n  node 'n' (QuantizeLinear, opset 13): the model is already quantized (1 quantized "
+                 "operators)"));
   TestModel branch = one_node(13, "If", {4}, {graph_attr("then_branch", one_node(13, "Relu", {4}).graph_bytes())});
   CHECK(contains(error_of(branch.import()), "node 'n' (If, opset 13): operator If is not supported"));
   TestModel sparse = one_node(13, "Relu", {4});
   sparse.has_sparse = true;
   CHECK(contains(error_of(sparse.import()), "1 sparse initializers are not supported"));
   TestModel bytes{.opset = 13};
-  bytes.input("x", {4}, ElemType::kUint8).output("y", ElemType::kUint8).node({.op = "Add", .inputs = {"x", "x"}, .outputs = {"y"}, .name = "n"});
+  bytes.input("x", {4}, ElemType::kUint8)
+      .output("y", ElemType::kUint8)
+      .node({.op = "Add", .inputs = {"x", "x"}, .outputs = {"y"}, .name = "n"});
   CHECK(contains(error_of(bytes.import()), "1 thing is not supported:\n  node 'n' (Add, opset 13)"));
 }
 
@@ -259,6 +282,7 @@ TEST_CASE("a value can be fixed in place of a node that is not supported") {
   m.nodes.insert(m.nodes.begin(), {.op = "NonZero", .inputs = {"x"}, .outputs = {"t"}});
   CHECK(contains(error_of(m.import()), "NonZero"));
   CHECK(output_dims(must(m.import({.constants = {{"t", {2, 3}}}}))) == "[2,3]");
-  CHECK(contains(error_of(m.import({.constants = {{"q", {1}}}})), "a constant was given for 'q', which is no value of the model"));
+  CHECK(
+      contains(error_of(m.import({.constants = {{"q", {1}}}})), "a constant was given for 'q', which is no value of the model"));
   CHECK(contains(error_of(m.import({.constants = {{"t", {1.5}}}})), "is not an integer"));
 }

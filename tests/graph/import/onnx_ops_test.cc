@@ -6,7 +6,8 @@ using namespace lathe;
 using namespace lathe::test;
 
 TEST_CASE("operators with one input and no attributes are read as they are") {
-  const std::pair<const char*, const char*> ops[] = {{"Relu", "Clamp"}, {"Sigmoid", "Sigmoid"}, {"Tanh", "Tanh"}, {"Exp", "Exp"}, {"Sqrt", "Sqrt"}};
+  const std::pair<const char*, const char*> ops[] = {
+      {"Relu", "Clamp"}, {"Sigmoid", "Sigmoid"}, {"Tanh", "Tanh"}, {"Exp", "Exp"}, {"Sqrt", "Sqrt"}};
   for (const auto& [onnx_name, name] : ops)
     for (int64_t opset : {7, 13, 28}) CHECK(op_names(must(one_node(opset, onnx_name, {"N", 4}).import())) == name);
   CHECK(op_names(must(one_node(14, "HardSwish", {"N", 4}).import())) == "HardSwish");
@@ -33,7 +34,8 @@ TEST_CASE("operators without a kernel of their own are written with others") {
 }
 
 TEST_CASE("clip has its bounds as attributes before opset 11 and as inputs from then on") {
-  const auto old = attrs_of<ClampAttrs>(must(one_node(10, "Clip", {4}, {float_attr("min", 0), float_attr("max", 6)}).import()), Op::kClamp);
+  const auto old =
+      attrs_of<ClampAttrs>(must(one_node(10, "Clip", {4}, {float_attr("min", 0), float_attr("max", 6)}).import()), Op::kClamp);
   CHECK(old.lo == 0.0f);
   CHECK(old.hi == 6.0f);
   CHECK(attrs_of<ClampAttrs>(must(one_node(10, "Clip", {4}, {float_attr("max", 6)}).import()), Op::kClamp).lo == -kInfinity);
@@ -45,7 +47,8 @@ TEST_CASE("clip has its bounds as attributes before opset 11 and as inputs from 
   TestModel computed = one_node(11, "Clip", {4}, {}, {"lo"});
   computed.input("lo", {});
   CHECK(contains(error_of(computed.import()), "the lower bound 'lo' is not constant"));
-  const auto crossed = attrs_of<ClampAttrs>(must(one_node(10, "Clip", {4}, {float_attr("min", 7), float_attr("max", 6)}).import()), Op::kClamp);
+  const auto crossed =
+      attrs_of<ClampAttrs>(must(one_node(10, "Clip", {4}, {float_attr("min", 7), float_attr("max", 6)}).import()), Op::kClamp);
   CHECK(crossed.lo == 6.0f);
   CHECK(crossed.hi == 6.0f);
 }
@@ -64,7 +67,8 @@ TEST_CASE("elementwise operators of two inputs broadcast, and their forms before
 }
 
 TEST_CASE("gemm becomes a fully connected layer whatever its transposes, alpha, beta and C") {
-  const auto model = [](std::vector<std::string> attributes, std::vector<int64_t> b, std::vector<int64_t> c, TestDims x = {"N", 3}) {
+  const auto model = [](std::vector<std::string> attributes, std::vector<int64_t> b, std::vector<int64_t> c,
+                        TestDims x = {"N", 3}) {
     TestModel m = one_node(13, "Gemm", x, std::move(attributes), {"b", "c"});
     m.weight(ramp_tensor("b", b)).weight(ramp_tensor("c", c));
     return m;
@@ -72,8 +76,10 @@ TEST_CASE("gemm becomes a fully connected layer whatever its transposes, alpha, 
   const Graph plain = must(model({}, {3, 2}, {2}).import());
   CHECK(op_names(plain) == "FullyConnected");
   // [k, n] values 0.1 .. 0.6 become [n, k].
-  CHECK(floats_of(plain, find_node(plain, Op::kFullyConnected).inputs[1]) == std::vector<float>{0.1f * 1, 0.1f * 3, 0.1f * 5, 0.1f * 2, 0.1f * 4, 0.1f * 6});
-  const Graph trans = must(model({int_attr("transB", 1), float_attr("alpha", 2), float_attr("beta", 10)}, {2, 3}, {1, 2}).import());
+  CHECK(floats_of(plain, find_node(plain, Op::kFullyConnected).inputs[1]) ==
+        std::vector<float>{0.1f * 1, 0.1f * 3, 0.1f * 5, 0.1f * 2, 0.1f * 4, 0.1f * 6});
+  const Graph trans =
+      must(model({int_attr("transB", 1), float_attr("alpha", 2), float_attr("beta", 10)}, {2, 3}, {1, 2}).import());
   CHECK(floats_of(trans, find_node(trans, Op::kFullyConnected).inputs[1])[5] == 0.1f * 6 * 2);
   CHECK(floats_of(trans, find_node(trans, Op::kFullyConnected).inputs[2])[1] == 0.1f * 2 * 10);
   CHECK(op_names(must(model({int_attr("transA", 1)}, {3, 2}, {2}, {3, "N"}).import())) == "Transpose FullyConnected");
@@ -126,8 +132,10 @@ TEST_CASE("reduce_mean has its axes as an attribute before opset 18 and as an in
   CHECK(output_dims(must(m.import())) == "[2,1,4]");
   CHECK(output_dims(must(one_node(18, "ReduceMean", {2, 3, 4}).import())) == "[1,1,1]");
   CHECK(output_dims(must(one_node(18, "ReduceMean", {2, 3, 4}, {int_attr("noop_with_empty_axes", 1)}).import())) == "[2,3,4]");
-  CHECK(contains(error_of(one_node(18, "ReduceMean", {2, 3, 4}, {ints_attr("axes", {1})}).import()), "'axes' is an input from opset 18 on"));
-  CHECK(contains(error_of(one_node(13, "ReduceMean", {2, 3}, {ints_attr("axes", {2})}).import()), "axis 2 is outside a tensor of rank 2"));
+  CHECK(contains(error_of(one_node(18, "ReduceMean", {2, 3, 4}, {ints_attr("axes", {1})}).import()),
+                 "'axes' is an input from opset 18 on"));
+  CHECK(contains(error_of(one_node(13, "ReduceMean", {2, 3}, {ints_attr("axes", {2})}).import()),
+                 "axis 2 is outside a tensor of rank 2"));
   CHECK(contains(error_of(one_node(13, "ReduceMean", {2, 3}, {ints_attr("axes", {1, -1})}).import()), "axis -1 is given twice"));
 }
 
@@ -166,7 +174,10 @@ TEST_CASE("reshape reads 0 and -1, constant and computed targets") {
 
 TEST_CASE("a shape subgraph under a symbolic batch folds to a constant target") {
   TestModel m{.opset = 11};
-  m.input("x", {"N", 3, 4, 5}).output("y").weight(raw_tensor("zero", ElemType::kInt64, {}, std::vector<int64_t>{0})).weight(i64_tensor("rest", {-1}));
+  m.input("x", {"N", 3, 4, 5})
+      .output("y")
+      .weight(raw_tensor("zero", ElemType::kInt64, {}, std::vector<int64_t>{0}))
+      .weight(i64_tensor("rest", {-1}));
   m.node({.op = "Shape", .inputs = {"x"}, .outputs = {"s"}});
   m.node({.op = "Gather", .inputs = {"s", "zero"}, .outputs = {"n"}});
   m.node({.op = "Unsqueeze", .inputs = {"n"}, .outputs = {"n1"}, .attributes = {ints_attr("axes", {0})}});
@@ -178,7 +189,9 @@ TEST_CASE("a shape subgraph under a symbolic batch folds to a constant target") 
 }
 
 TEST_CASE("flatten, squeeze and unsqueeze become reshapes") {
-  const auto flatten = [](int64_t axis) { return output_dims(must(one_node(13, "Flatten", {"N", 3, 4, 5}, {int_attr("axis", axis)}).import())); };
+  const auto flatten = [](int64_t axis) {
+    return output_dims(must(one_node(13, "Flatten", {"N", 3, 4, 5}, {int_attr("axis", axis)}).import()));
+  };
   CHECK(flatten(1) == "[N,60]");
   CHECK(flatten(2) == "[N*3,20]");
   CHECK(flatten(-1) == "[N*12,5]");
@@ -189,8 +202,10 @@ TEST_CASE("flatten, squeeze and unsqueeze become reshapes") {
   CHECK(output_dims(must(one_node(11, "Squeeze", {"N", 3, 1, 1}, {ints_attr("axes", {2, -1})}).import())) == "[N,3]");
   CHECK(output_dims(must(one_node(11, "Squeeze", {2, 3, 1, 1}).import())) == "[2,3]");
   CHECK(contains(error_of(one_node(11, "Squeeze", {"N", 3, 1}).import()), "squeeze without axes needs all dims"));
-  CHECK(contains(error_of(one_node(11, "Squeeze", {"N", 3, 1}, {ints_attr("axes", {1})}).import()), "axis 1 has 3 elements, not 1"));
-  CHECK(contains(error_of(one_node(13, "Squeeze", {"N", 3, 1}, {ints_attr("axes", {2})}).import()), "'axes' is an input from opset 13 on"));
+  CHECK(contains(error_of(one_node(11, "Squeeze", {"N", 3, 1}, {ints_attr("axes", {1})}).import()),
+                 "axis 1 has 3 elements, not 1"));
+  CHECK(contains(error_of(one_node(13, "Squeeze", {"N", 3, 1}, {ints_attr("axes", {2})}).import()),
+                 "'axes' is an input from opset 13 on"));
   CHECK(contains(error_of(one_node(11, "Squeeze", {"N", 3, 1}, {}, {"x"}).import()), "'axes' is an attribute before opset 13"));
   TestModel squeeze = one_node(13, "Squeeze", {"N", 3, 1, "W"}, {}, {"a"});
   squeeze.weight(i64_tensor("a", {2}));
@@ -205,7 +220,9 @@ TEST_CASE("flatten, squeeze and unsqueeze become reshapes") {
 TEST_CASE("shape takes start and end from opset 15 on") {
   const auto model = [](int64_t opset, TestDims x, std::vector<std::string> attributes) {
     TestModel m{.opset = opset};
-    m.input("x", x).output("y", ElemType::kInt64).node({.op = "Shape", .inputs = {"x"}, .outputs = {"y"}, .attributes = std::move(attributes)});
+    m.input("x", x)
+        .output("y", ElemType::kInt64)
+        .node({.op = "Shape", .inputs = {"x"}, .outputs = {"y"}, .attributes = std::move(attributes)});
     return m;
   };
   const auto contents = [](const Graph& g) {
@@ -235,17 +252,25 @@ TEST_CASE("concat takes any number of inputs and a negative axis") {
 }
 
 TEST_CASE("slice has attributes before opset 10 and inputs from then on") {
-  CHECK(output_dims(must(one_node(9, "Slice", {"N", 8, 9}, {ints_attr("starts", {1, -3}), ints_attr("ends", {INT64_MAX, -1}), ints_attr("axes", {1, 2})}).import())) == "[N,7,2]");
-  CHECK(output_dims(must(one_node(9, "Slice", {6, 8}, {ints_attr("starts", {1, 2}), ints_attr("ends", {3, 4})}).import())) == "[2,2]");
+  CHECK(output_dims(must(one_node(9, "Slice", {"N", 8, 9},
+                                  {ints_attr("starts", {1, -3}), ints_attr("ends", {INT64_MAX, -1}), ints_attr("axes", {1, 2})})
+                             .import())) == "[N,7,2]");
+  CHECK(output_dims(must(one_node(9, "Slice", {6, 8}, {ints_attr("starts", {1, 2}), ints_attr("ends", {3, 4})}).import())) ==
+        "[2,2]");
   TestModel m = one_node(13, "Slice", {"N", 8}, {}, {"s", "e", "a", "t"});
-  m.weight(i64_tensor("s", {INT64_MAX})).weight(i64_tensor("e", {INT64_MIN})).weight(i64_tensor("a", {-1})).weight(i64_tensor("t", {-2}));
+  m.weight(i64_tensor("s", {INT64_MAX}))
+      .weight(i64_tensor("e", {INT64_MIN}))
+      .weight(i64_tensor("a", {-1}))
+      .weight(i64_tensor("t", {-2}));
   CHECK(output_dims(must(m.import())) == "[N,4]");
   CHECK(contains(error_of(one_node(9, "Slice", {8}, {ints_attr("starts", {1})}).import()), "starts or ends are missing"));
-  CHECK(contains(error_of(one_node(9, "Slice", {8}, {ints_attr("starts", {1}), ints_attr("ends", {3, 4})}).import()), "ends has 2 entries, not 1"));
+  CHECK(contains(error_of(one_node(9, "Slice", {8}, {ints_attr("starts", {1}), ints_attr("ends", {3, 4})}).import()),
+                 "ends has 2 entries, not 1"));
 }
 
 TEST_CASE("split makes one slice per result in all its forms") {
-  const auto model = [](int64_t opset, int64_t axis_size, size_t results, std::vector<std::string> attributes, std::vector<int64_t> sizes = {}) {
+  const auto model = [](int64_t opset, int64_t axis_size, size_t results, std::vector<std::string> attributes,
+                        std::vector<int64_t> sizes = {}) {
     TestModel m = one_node(opset, "Split", {"N", axis_size}, std::move(attributes));
     m.nodes[0].attributes.push_back(int_attr("axis", -1));
     m.nodes[0].outputs.clear();
@@ -277,7 +302,8 @@ TEST_CASE("split makes one slice per result in all its forms") {
 
 TEST_CASE("pad has attributes before opset 11, inputs from then on and axes from 18 on; only constant mode is read") {
   const auto after = [](const Graph& g) { return list_of(attrs_of<PadAttrs>(g, Op::kPad).after); };
-  const Graph old = must(one_node(10, "Pad", {"N", 3, 4}, {ints_attr("pads", {0, 0, 1, 0, 0, -2}), float_attr("value", 2)}).import());
+  const Graph old =
+      must(one_node(10, "Pad", {"N", 3, 4}, {ints_attr("pads", {0, 0, 1, 0, 0, -2}), float_attr("value", 2)}).import());
   CHECK(after(old) == std::vector<int32_t>{0, 0, -2});
   CHECK(attrs_of<PadAttrs>(old, Op::kPad).value == 2.0f);
   CHECK(output_dims(old) == "[N,3,3]");
@@ -288,7 +314,9 @@ TEST_CASE("pad has attributes before opset 11, inputs from then on and axes from
   TestModel axes = one_node(18, "Pad", {"N", 3}, {}, {"p", "", "a"});
   axes.weight(i64_tensor("p", {1, 2})).weight(i64_tensor("a", {-1}));
   CHECK(output_dims(must(axes.import())) == "[N,6]");
-  CHECK(contains(error_of(one_node(10, "Pad", {"N", 3}, {string_attr("mode", "reflect"), ints_attr("pads", {0, 1, 0, 1})}).import()), "mode 'reflect' is not supported"));
+  CHECK(contains(
+      error_of(one_node(10, "Pad", {"N", 3}, {string_attr("mode", "reflect"), ints_attr("pads", {0, 1, 0, 1})}).import()),
+      "mode 'reflect' is not supported"));
 }
 
 TEST_CASE("gather, cast, identity and dropout") {
@@ -334,7 +362,10 @@ TEST_CASE("constants that are made from dims are made, up to a limit") {
   const auto model = [](std::vector<int64_t> dims) {
     TestModel m = one_node(13, "Add", {2, 3}, {}, {"c"});
     m.weight(i64_tensor("dims", dims));
-    m.nodes.insert(m.nodes.begin(), {.op = "ConstantOfShape", .inputs = {"dims"}, .outputs = {"c"}, .attributes = {tensor_attr("value", f32_tensor("", {1}, {1.5f}))}});
+    m.nodes.insert(m.nodes.begin(), {.op = "ConstantOfShape",
+                                     .inputs = {"dims"},
+                                     .outputs = {"c"},
+                                     .attributes = {tensor_attr("value", f32_tensor("", {1}, {1.5f}))}});
     return m;
   };
   const Graph g = must(model({2, 3}).import());
@@ -343,8 +374,13 @@ TEST_CASE("constants that are made from dims are made, up to a limit") {
   CHECK(contains(error_of(model({1 << 20, 1 << 20}).import()), "are over the limit of"));
   CHECK(contains(error_of(model({-1}).import()), "negative"));
   TestModel expand{.opset = 13};
-  expand.input("x", {2, 3}).output("y").weight(f32_tensor("one", {1, 1}, {1})).weight(i64_tensor("t", {2, 3})).weight(i64_tensor("same", {3}));
-  expand.node({.op = "Expand", .inputs = {"one", "t"}, .outputs = {"c"}}).node({.op = "Expand", .inputs = {"x", "same"}, .outputs = {"x2"}});
+  expand.input("x", {2, 3})
+      .output("y")
+      .weight(f32_tensor("one", {1, 1}, {1}))
+      .weight(i64_tensor("t", {2, 3}))
+      .weight(i64_tensor("same", {3}));
+  expand.node({.op = "Expand", .inputs = {"one", "t"}, .outputs = {"c"}})
+      .node({.op = "Expand", .inputs = {"x", "same"}, .outputs = {"x2"}});
   expand.node({.op = "Add", .inputs = {"x2", "c"}, .outputs = {"y"}});
   CHECK(op_names(must(expand.import())) == "Add");
   TestModel computed = one_node(13, "Expand", {1, 3}, {}, {"t"});

@@ -7,7 +7,8 @@ using namespace lathe::test;
 
 namespace {
 
-TestModel conv(std::vector<std::string> attributes, const std::vector<int64_t>& weight = {4, 2, 3, 3}, const TestDims& x = {"N", 2, 9, 8}) {
+TestModel conv(std::vector<std::string> attributes, const std::vector<int64_t>& weight = {4, 2, 3, 3},
+               const TestDims& x = {"N", 2, 9, 8}) {
   TestModel m = one_node(13, "Conv", x, std::move(attributes), {"w"});
   m.weight(ramp_tensor("w", weight));
   return m;
@@ -21,7 +22,8 @@ std::vector<int32_t> pads_of(const Graph& g) {
 }  // namespace
 
 TEST_CASE("a convolution is wrapped in transposes and keeps its name and its output's name") {
-  const Graph g = must(conv({ints_attr("pads", {1, 2, 3, 4}), ints_attr("strides", {2, 1}), ints_attr("dilations", {1, 2})}).import());
+  const Graph g =
+      must(conv({ints_attr("pads", {1, 2, 3, 4}), ints_attr("strides", {2, 1}), ints_attr("dilations", {1, 2})}).import());
   CHECK(op_names(g) == "Transpose Conv2d Transpose");
   CHECK(find_node(g, Op::kConv2d).name == "n");
   CHECK(g.value(g.outputs()[0]).name == "y");
@@ -73,19 +75,23 @@ TEST_CASE("a convolution takes a bias, groups and a kernel_shape that agrees wit
   const Graph g = must(m.import());
   CHECK(find_node(g, Op::kConv2d).inputs.size() == 3);
   CHECK(attrs_of<Conv2dAttrs>(g, Op::kConv2d).groups == 2);
-  CHECK(contains(error_of(conv({ints_attr("kernel_shape", {5, 3})}).import()), "kernel_shape is [5,3], the weight's dims are [4,2,3,3]"));
+  CHECK(contains(error_of(conv({ints_attr("kernel_shape", {5, 3})}).import()),
+                 "kernel_shape is [5,3], the weight's dims are [4,2,3,3]"));
 }
 
 TEST_CASE("auto_pad gives the padding that its rule says") {
   // Stride 1: kernel - 1 in all, whatever the size. Even kernels are uneven: the larger half last for UPPER, first for LOWER.
   CHECK(pads_of(must(conv({string_attr("auto_pad", "SAME_UPPER")}, {4, 2, 4, 3}).import())) == std::vector<int32_t>{1, 1, 2, 1});
   CHECK(pads_of(must(conv({string_attr("auto_pad", "SAME_LOWER")}, {4, 2, 4, 3}).import())) == std::vector<int32_t>{2, 1, 1, 1});
-  CHECK(pads_of(must(conv({string_attr("auto_pad", "VALID"), ints_attr("pads", {0, 0, 0, 0})}).import())) == std::vector<int32_t>{0, 0, 0, 0});
+  CHECK(pads_of(must(conv({string_attr("auto_pad", "VALID"), ints_attr("pads", {0, 0, 0, 0})}).import())) ==
+        std::vector<int32_t>{0, 0, 0, 0});
   // 9 x 8 at stride 2 with 3 x 3: 5 x 4 results need 11 x 9 elements.
-  CHECK(pads_of(must(conv({string_attr("auto_pad", "SAME_UPPER"), ints_attr("strides", {2, 2})}).import())) == std::vector<int32_t>{1, 0, 1, 1});
+  CHECK(pads_of(must(conv({string_attr("auto_pad", "SAME_UPPER"), ints_attr("strides", {2, 2})}).import())) ==
+        std::vector<int32_t>{1, 0, 1, 1});
   const TestDims symbolic = {1, 2, "H", 8};
-  CHECK(contains(error_of(conv({string_attr("auto_pad", "SAME_UPPER"), ints_attr("strides", {2, 2})}, {4, 2, 3, 3}, symbolic).import()),
-                 "auto_pad SAME with stride 2 needs the input's height and width"));
+  CHECK(contains(
+      error_of(conv({string_attr("auto_pad", "SAME_UPPER"), ints_attr("strides", {2, 2})}, {4, 2, 3, 3}, symbolic).import()),
+      "auto_pad SAME with stride 2 needs the input's height and width"));
   CHECK(output_dims(must(conv({string_attr("auto_pad", "SAME_UPPER")}, {4, 2, 3, 3}, symbolic).import())) == "[1,4,H,8]");
 }
 
@@ -108,15 +114,19 @@ TEST_CASE("the wrong number of input channels is an error with both numbers") {
 }
 
 TEST_CASE("pools read ceil_mode, dilations and count_include_pad") {
-  const Graph max = must(one_node(12, "MaxPool", {1, 3, 8, 8}, {ints_attr("kernel_shape", {3, 3}), ints_attr("strides", {2, 2}), int_attr("ceil_mode", 1),
-                                                                ints_attr("dilations", {1, 2}), int_attr("storage_order", 0)}).import());
+  const Graph max = must(one_node(12, "MaxPool", {1, 3, 8, 8},
+                                  {ints_attr("kernel_shape", {3, 3}), ints_attr("strides", {2, 2}), int_attr("ceil_mode", 1),
+                                   ints_attr("dilations", {1, 2}), int_attr("storage_order", 0)})
+                             .import());
   CHECK(op_names(max) == "Transpose MaxPool2d Transpose");
   const auto& m = attrs_of<Pool2dAttrs>(max, Op::kMaxPool2d);
   CHECK(m.ceil_mode == 1);
   CHECK(m.dilation[1] == 2);
   CHECK(output_dims(max) == "[1,3,4,3]");
-  const Graph average = must(one_node(19, "AveragePool", {1, 3, 8, 8}, {ints_attr("kernel_shape", {2, 2}), ints_attr("pads", {1, 1, 1, 1}), int_attr("count_include_pad", 1),
-                                                                        ints_attr("dilations", {2, 2})}).import());
+  const Graph average = must(one_node(19, "AveragePool", {1, 3, 8, 8},
+                                      {ints_attr("kernel_shape", {2, 2}), ints_attr("pads", {1, 1, 1, 1}),
+                                       int_attr("count_include_pad", 1), ints_attr("dilations", {2, 2})})
+                                 .import());
   const auto& a = attrs_of<Pool2dAttrs>(average, Op::kAvgPool2d);
   CHECK(a.count_pad == 1);
   CHECK(a.dilation[0] == 2);

@@ -1,5 +1,5 @@
-// Writes small ONNX files for tests, on top of protozero's writer. Field numbers are those of graph/import/onnx/onnx_fields.h, which the golden models under
-// LATHE_DATA check from the other side.
+// Writes small ONNX files for tests, on top of protozero's writer. Field numbers are those of graph/import/onnx/onnx_fields.h,
+// which the golden models under LATHE_DATA check from the other side.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -27,7 +27,8 @@ using TestDims = std::vector<TestDim>;
 inline int32_t number(ElemType t) { return static_cast<int32_t>(t); }
 
 // TensorProto with raw data.
-template <class T> std::string raw_tensor(const std::string& name, ElemType type, const std::vector<int64_t>& dims, const std::vector<T>& values) {
+template <class T>
+std::string raw_tensor(const std::string& name, ElemType type, const std::vector<int64_t>& dims, const std::vector<T>& values) {
   std::string out;
   pbf_writer w(out);
   w.add_packed_int64(field::tensor::kDims, dims.begin(), dims.end());
@@ -75,7 +76,8 @@ inline std::string ints_attr(const std::string& name, const std::vector<int64_t>
   });
 }
 inline std::string floats_attr(const std::string& name, const std::vector<float>& v) {
-  return attribute(name, AttributeType::kFloats, [&](pbf_writer& w) { w.add_packed_float(field::attribute::kFloats, v.begin(), v.end()); });
+  return attribute(name, AttributeType::kFloats,
+                   [&](pbf_writer& w) { w.add_packed_float(field::attribute::kFloats, v.begin(), v.end()); });
 }
 inline std::string tensor_attr(const std::string& name, const std::string& tensor) {
   return attribute(name, AttributeType::kTensor, [&](pbf_writer& w) { w.add_message(field::attribute::kTensor, tensor); });

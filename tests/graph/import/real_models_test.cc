@@ -47,7 +47,8 @@ Samples kws01() {
   const std::string raw = file_bytes(path);
   Samples out(kInputs, std::vector<float>(490));
   for (size_t s = 0; s < kInputs; ++s)
-    for (size_t i = 0; i < 490; ++i) out[s][i] = (static_cast<float>(static_cast<int8_t>(raw.at(s * 490 + i))) - 83.0f) * 0.5847029f;
+    for (size_t i = 0; i < 490; ++i)
+      out[s][i] = (static_cast<float>(static_cast<int8_t>(raw.at(s * 490 + i))) - 83.0f) * 0.5847029f;
   return out;
 }
 
@@ -96,21 +97,26 @@ struct RealModel {
 // One transpose is left, at the input where the file's NCHW is visible. No shape subgraph is.
 const RealModel kModels[] = {
     {"examples/fashion/fashion_resnet.onnx", fashion, "Add 3 Clamp 7 Conv2d 9 FullyConnected 1 Mean 1 Reshape 1 Transpose 1"},
-    {"cifar10_resnet/resnet20_cifar10.onnx", cifar10, "Add 9 Clamp 19 Conv2d 19 FullyConnected 1 Mean 1 Pad 2 Reshape 1 Slice 2 Transpose 1"},
-    {"cifar10_resnet/resnet56_cifar10.onnx", cifar10, "Add 27 Clamp 55 Conv2d 55 FullyConnected 1 Mean 1 Pad 2 Reshape 1 Slice 2 Transpose 1"},
+    {"cifar10_resnet/resnet20_cifar10.onnx", cifar10,
+     "Add 9 Clamp 19 Conv2d 19 FullyConnected 1 Mean 1 Pad 2 Reshape 1 Slice 2 Transpose 1"},
+    {"cifar10_resnet/resnet56_cifar10.onnx", cifar10,
+     "Add 27 Clamp 55 Conv2d 55 FullyConnected 1 Mean 1 Pad 2 Reshape 1 Slice 2 Transpose 1"},
     {"mlperf_tiny_onnx/ic_alibaba_fp32.onnx", cifar10, "Add 3 Clamp 17 Conv2d 26 FullyConnected 1 Mean 1 Reshape 2 Transpose 1"},
     {"mlperf_tiny_onnx/kws_alibaba_fp32.onnx", kws01, "AvgPool2d 1 Clamp 9 Conv2d 9 FullyConnected 1 Reshape 2"},
     {"mlperf_tiny_onnx/ad_alibaba_fp32.onnx", ad01, "Clamp 5 FullyConnected 6"},
     {"vision/mnist-8_cntk.onnx", mnist, "Add 3 Clamp 2 Conv2d 2 FullyConnected 1 MaxPool2d 2 Reshape 1 Transpose 1"},
-    {"vision/mobilenetv2_035_128_flowers.onnx", pseudo_random<3 * 128 * 128>, "Add 11 Clamp 35 Conv2d 52 FullyConnected 1 Mean 1 Pad 4 Reshape 1 Softmax 1 Transpose 1"},
-    {"vision/mobilenetv2_050_128_person.onnx", pseudo_random<3 * 128 * 128>, "Add 11 AvgPool2d 1 Clamp 35 Conv2d 52 FullyConnected 1 Pad 4 Reshape 1 Softmax 1 Transpose 1"},
+    {"vision/mobilenetv2_035_128_flowers.onnx", pseudo_random<3 * 128 * 128>,
+     "Add 11 Clamp 35 Conv2d 52 FullyConnected 1 Mean 1 Pad 4 Reshape 1 Softmax 1 Transpose 1"},
+    {"vision/mobilenetv2_050_128_person.onnx", pseudo_random<3 * 128 * 128>,
+     "Add 11 AvgPool2d 1 Clamp 35 Conv2d 52 FullyConnected 1 Pad 4 Reshape 1 Softmax 1 Transpose 1"},
     {"face/ultraface_RFB-320.onnx", pseudo_random<3 * 240 * 320>,
      "Add 3 Clamp 37 Concat 5 Conv2d 52 Div 2 Exp 1 Mul 4 Reshape 8 Slice 6 Softmax 1 Sub 1 Transpose 1"},
 };
 
 // The model's path, or "" (said with MESSAGE) if it is not here.
 std::string model_path(const RealModel& m) {
-  const std::string path = m.path.rfind("examples/", 0) == 0 ? std::string(LATHE_SOURCE_ROOT) + "/" + m.path : data_path("models/" + m.path);
+  const std::string path =
+      m.path.rfind("examples/", 0) == 0 ? std::string(LATHE_SOURCE_ROOT) + "/" + m.path : data_path("models/" + m.path);
   if (path.empty()) MESSAGE("skipped: no " << m.path);
   return path;
 }
@@ -151,7 +157,8 @@ double difference(const std::vector<float>& got, const HostTensor& expected, flo
   const size_t per_sample = all.size() / kInputs;
   REQUIRE((got.size() + stride - 1) / stride == per_sample);
   double worst = 0;
-  for (size_t i = 0; i < per_sample; ++i) worst = std::fmax(worst, std::fabs(static_cast<double>(got[i * stride]) - all[s * per_sample + i]));
+  for (size_t i = 0; i < per_sample; ++i)
+    worst = std::fmax(worst, std::fabs(static_cast<double>(got[i * stride]) - all[s * per_sample + i]));
   return worst / largest;
 }
 
@@ -171,7 +178,8 @@ void check_outputs(const RealModel& m, const Graph& graph) {
   auto session = HostSession::create(*program, {*isa, 1});
   if (!session) FAIL(session.error().message);
   Shape shape;
-  for (Dim d : graph.value(graph.inputs()[0]).type.dims) shape.dims[shape.rank++] = static_cast<int32_t>(graph.dims().value(d).value_or(1));
+  for (Dim d : graph.value(graph.inputs()[0]).type.dims)
+    shape.dims[shape.rank++] = static_cast<int32_t>(graph.dims().value(d).value_or(1));
   const auto bound = (*session)->bind({&shape, 1});
   if (!bound) FAIL(bound.error().message);
 
@@ -184,7 +192,8 @@ void check_outputs(const RealModel& m, const Graph& graph) {
     const auto outputs = run(**session, **program, samples[s]);
     for (size_t i = 0; i < outputs.size(); ++i) {
       const std::string& name = graph.value(graph.outputs()[i]).name;
-      worst = std::fmax(worst, difference(outputs[i], array(*arrays, "output_" + name), array(*arrays, "max_abs_" + name).as<float>()[s], s, stride));
+      worst = std::fmax(worst, difference(outputs[i], array(*arrays, "output_" + name),
+                                          array(*arrays, "max_abs_" + name).as<float>()[s], s, stride));
     }
   }
   MESSAGE(m.path << ": largest difference " << worst);
@@ -214,7 +223,8 @@ TEST_CASE("real models compute what ONNX Runtime computes, on 20 inputs each") {
 
 TEST_CASE("models with operators that are not supported are refused with the whole list") {
   const std::pair<const char*, std::vector<const char*>> refused[] = {
-      {"awkward/superres_prepost_customdomain.onnx", {"com.microsoft.extensions.DecodeImage", "com.microsoft.extensions.EncodeImage", "(Resize, opset 18)", "DepthToSpace"}},
+      {"awkward/superres_prepost_customdomain.onnx",
+       {"com.microsoft.extensions.DecodeImage", "com.microsoft.extensions.EncodeImage", "(Resize, opset 18)", "DepthToSpace"}},
       {"audio/gtcrn_simple.onnx", {"(GRU, opset 11)", "ConvTranspose", "ScatterND", "PRelu"}},
       {"audio/silero_vad_op18_ifless.onnx", {"operator If is not supported"}},
       {"audio/dtln_1.onnx", {"node 'lstm_4' (LSTM, opset 11)", "node 'lstm_5' (LSTM, opset 11)"}},
