@@ -68,8 +68,8 @@ struct BinaryS8Args {
 };
 using BinaryS8Fn = void (*)(const BinaryS8Args&);
 
-// y[i] = table[q + 128], q the value of x[i]; the table holds s8 results for q = -128 ... 127 and is the same for both storages (u8: the
-// stored byte is the index, and 128 is added to the result).
+// y[i] = table[q + 128], q the value of x[i]; the table holds s8 results for q = -128 ... 127 and is the same for both
+// storages (u8: the stored byte is the index, and 128 is added to the result).
 struct Lut8Args {
   const void* x;
   void* y;

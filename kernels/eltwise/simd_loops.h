@@ -7,7 +7,8 @@ namespace lathe::kernels {
 namespace {
 
 template <class L, class Op> [[gnu::always_inline]] inline void map_f32(const UnaryF32Args& g, const Op& op) {
-  for_each_vector<L>(g.n, [&](uint32_t i, auto part) __attribute__((always_inline)) { L::store(g.y + i, op(L::load(g.x + i, part)), part); });
+  for_each_vector<L>(
+      g.n, [&](uint32_t i, auto part) __attribute__((always_inline)) { L::store(g.y + i, op(L::load(g.x + i, part)), part); });
 }
 
 template <class L> void unary_f32(const UnaryF32Args& g) {
@@ -98,12 +99,15 @@ template <class L, bool kUnsigned> void binary_8(const BinaryS8Args& g) {
   const F m_a(g.c.m_a), m_b(g.c.m_b);
   switch (g.op) {
     case BinaryOp::kAdd:
-      return map_rows_8<L, kUnsigned>(g, [&](I a, I b) __attribute__((always_inline)) { return F(L::to_float(a) * m_a + L::to_float(b) * m_b); });
+      return map_rows_8<L, kUnsigned>(
+          g, [&](I a, I b) __attribute__((always_inline)) { return F(L::to_float(a) * m_a + L::to_float(b) * m_b); });
     case BinaryOp::kSub:
-      return map_rows_8<L, kUnsigned>(g, [&](I a, I b) __attribute__((always_inline)) { return F(L::to_float(a) * m_a - L::to_float(b) * m_b); });
+      return map_rows_8<L, kUnsigned>(
+          g, [&](I a, I b) __attribute__((always_inline)) { return F(L::to_float(a) * m_a - L::to_float(b) * m_b); });
     default:
       // The product of two differences has 17 bits: exact as a float product too.
-      return map_rows_8<L, kUnsigned>(g, [&](I a, I b) __attribute__((always_inline)) { return F(L::to_float(a) * L::to_float(b) * m_a); });
+      return map_rows_8<L, kUnsigned>(
+          g, [&](I a, I b) __attribute__((always_inline)) { return F(L::to_float(a) * L::to_float(b) * m_a); });
   }
 }
 

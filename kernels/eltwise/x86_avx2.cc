@@ -6,8 +6,9 @@
 namespace lathe::kernels {
 namespace {
 
-// A table of 256 bytes as sixteen rows of 16. For row h, x ^ 16 h is below 16 exactly for indices of that row; adding 0x70 with saturation then leaves
-// the top bit clear for those alone, and pshufb gives 0 for every other lane, so that the sixteen results can be or-ed.
+// A table of 256 bytes as sixteen rows of 16. For row h, x ^ 16 h is below 16 exactly for indices of that row; adding 0x70
+// with saturation then leaves the top bit clear for those alone, and pshufb gives 0 for every other lane, so that the sixteen
+// results can be or-ed.
 __m256i look_up(__m256i index, const __m256i* rows) {
   const __m256i bias = _mm256_set1_epi8(0x70);
   __m256i result = _mm256_setzero_si256();
@@ -24,7 +25,8 @@ void lut_8(const Lut8Args& g, uint8_t to_index, uint8_t to_stored) {
   uint8_t* y = static_cast<uint8_t*>(g.y);
   uint32_t i = 0;
   if (g.n >= 32) {
-    const __m256i index_flip = _mm256_set1_epi8(static_cast<char>(to_index)), stored_flip = _mm256_set1_epi8(static_cast<char>(to_stored));
+    const __m256i index_flip = _mm256_set1_epi8(static_cast<char>(to_index)),
+                  stored_flip = _mm256_set1_epi8(static_cast<char>(to_stored));
     __m256i rows[16];
     for (int h = 0; h < 16; ++h) {
       const __m128i row = _mm_loadu_si128(reinterpret_cast<const __m128i*>(g.table + 16 * h));
@@ -35,7 +37,8 @@ void lut_8(const Lut8Args& g, uint8_t to_index, uint8_t to_stored) {
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + i), look_up(index, rows));
     }
   }
-  for (; i < g.n; ++i) y[i] = static_cast<uint8_t>(static_cast<uint8_t>(g.table[static_cast<uint8_t>(x[i] ^ to_index)]) ^ to_stored);
+  for (; i < g.n; ++i)
+    y[i] = static_cast<uint8_t>(static_cast<uint8_t>(g.table[static_cast<uint8_t>(x[i] ^ to_index)]) ^ to_stored);
 }
 
 }  // namespace

@@ -11,8 +11,8 @@ namespace lathe::kernels {
 inline constexpr float kNaN = __builtin_nanf("");
 inline constexpr float kFloatInfinity = __builtin_inff();
 
-// exp(x) = 2^n exp(r), n = rne(x / ln 2), |r| <= ln 2 / 2. ln 2 is split so that n * kLn2High is exact; exp(r) is the polynomial of
-// Cephes' expf (S. Moshier).
+// exp(x) = 2^n exp(r), n = rne(x / ln 2), |r| <= ln 2 / 2. ln 2 is split so that n * kLn2High is exact; exp(r) is the
+// polynomial of Cephes' expf (S. Moshier).
 struct ExpConstants {
   static constexpr float kLowest = -104.0f;  // below: exp rounds to 0
   static constexpr float kHighest = 89.0f;   // above: infinity
@@ -26,7 +26,8 @@ struct ExpConstants {
 // tanh(x) = x + x^3 P(x^2) for |x| < kSplit (Cephes' tanhf), else sign(x) (1 - 2 / (exp(2 |x|) + 1)).
 struct TanhConstants {
   static constexpr float kSplit = 0.625f;
-  static constexpr float kP[5] = {-5.70498872745e-3f, 2.06390887954e-2f, -5.37397155531e-2f, 1.33314422036e-1f, -3.33332819422e-1f};
+  static constexpr float kP[5] = {-5.70498872745e-3f, 2.06390887954e-2f, -5.37397155531e-2f, 1.33314422036e-1f,
+                                  -3.33332819422e-1f};
 };
 
 // 2^k as a float. Requires: -126 <= k <= 127.
@@ -80,8 +81,8 @@ constexpr float sqrt_f32(float x) {
     for (exponent = -126; (mantissa & 0x800000u) == 0; --exponent) mantissa <<= 1;
   }
   mantissa |= 0x800000u;
-  // x = mantissa 2^(exponent - 23). The root of mantissa 2^25, or 2^26 where the exponent is odd, has 25 bits: 24 and one that tells how
-  // to round. A tie cannot occur: it would need an odd square, and these squares end in 25 zero bits.
+  // x = mantissa 2^(exponent - 23). The root of mantissa 2^25, or 2^26 where the exponent is odd, has 25 bits: 24 and one
+  // that tells how to round. A tie cannot occur: it would need an odd square, and these squares end in 25 zero bits.
   const bool odd = (exponent & 1) != 0;
   uint64_t rest = static_cast<uint64_t>(mantissa) << (odd ? 26 : 25);
   uint64_t root = 0;

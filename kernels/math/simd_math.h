@@ -1,4 +1,5 @@
-// Vector forms of math.h over a Lanes type (x86_*_lanes.h), with fused multiply-adds. Included by ISA files only, after their lanes.
+// Vector forms of math.h over a Lanes type (x86_*_lanes.h), with fused multiply-adds. Included by ISA files only, after their
+// lanes.
 #pragma once
 #include <stdint.h>
 
@@ -15,12 +16,13 @@ template <class L, class Body> [[gnu::always_inline]] inline void for_each_vecto
   if (i < n) body(i, typename L::Part{n - i});
 }
 
-// The same in strips of kVectors neighbouring vectors, body(i, Strip<kVectors>, Whole), and then vector by vector, body(i, Strip<1>, Whole or Part): for
-// loops whose sums would wait for one another if there were only one.
+// The same in strips of kVectors neighbouring vectors, body(i, Strip<kVectors>, Whole), and then vector by vector, body(i,
+// Strip<1>, Whole or Part): for loops whose sums would wait for one another if there were only one.
 template <uint32_t kCount> struct Strip {
   static constexpr uint32_t kVectors = kCount;
 };
-template <class L, uint32_t kVectors, class Body> [[gnu::always_inline]] inline void for_each_strip(uint32_t n, const Body& body) {
+template <class L, uint32_t kVectors, class Body>
+[[gnu::always_inline]] inline void for_each_strip(uint32_t n, const Body& body) {
   uint32_t begin = 0;
   for (; begin + kVectors * L::kWidth <= n; begin += kVectors * L::kWidth) body(begin, Strip<kVectors>{}, typename L::Whole{});
   for_each_vector<L>(n - begin, [&](uint32_t i, auto part) __attribute__((always_inline)) { body(begin + i, Strip<1>{}, part); });

@@ -1,6 +1,8 @@
-// Vectors of eight lanes for the AVX2 files of the elementwise, pooling and softmax families: what their loops (simd_*.h) are written in.
+// Vectors of eight lanes for the AVX2 files of the elementwise, pooling and softmax families: what their loops (simd_*.h) are
+// written in.
 //
-// Only x86_avx2.cc files include this. Everything is in an anonymous namespace and inlined: an ISA archive may hold no weak symbol.
+// Only x86_avx2.cc files include this. Everything is in an anonymous namespace and inlined: an ISA archive may hold no weak
+// symbol.
 #pragma once
 #include <immintrin.h>
 #include <stdint.h>
@@ -51,10 +53,11 @@ struct Lanes {
   }
   // The low byte of every lane.
   static uint64_t low_bytes(I v) {
-    const __m256i pick = _mm256_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 0, 4, 8, 12, -1, -1, -1, -1, -1, -1,
-                                          -1, -1, -1, -1, -1, -1);
+    const __m256i pick = _mm256_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 0, 4, 8, 12, -1, -1, -1,
+                                          -1, -1, -1, -1, -1, -1, -1, -1, -1);
     const __m256i b = _mm256_shuffle_epi8(v, pick);
-    return static_cast<uint64_t>(_mm_cvtsi128_si64(_mm_unpacklo_epi32(_mm256_castsi256_si128(b), _mm256_extracti128_si256(b, 1))));
+    return static_cast<uint64_t>(
+        _mm_cvtsi128_si64(_mm_unpacklo_epi32(_mm256_castsi256_si128(b), _mm256_extracti128_si256(b, 1))));
   }
   static void store8(uint8_t* p, I v, Whole) {
     const uint64_t bytes = low_bytes(v);

@@ -75,10 +75,12 @@ float sum_column(const float* x, uint32_t k, uint32_t k_step) {
 }  // namespace
 
 void max_pool_s8_scalar(const MaxPoolS8Args& a) {
-  max_pool(a.g, static_cast<const int8_t*>(a.x), static_cast<int8_t*>(a.y), a.row_begin, a.row_end, static_cast<int8_t>(a.lowest));
+  max_pool(a.g, static_cast<const int8_t*>(a.x), static_cast<int8_t*>(a.y), a.row_begin, a.row_end,
+           static_cast<int8_t>(a.lowest));
 }
 void max_pool_u8_scalar(const MaxPoolS8Args& a) {
-  max_pool(a.g, static_cast<const uint8_t*>(a.x), static_cast<uint8_t*>(a.y), a.row_begin, a.row_end, static_cast<uint8_t>(a.lowest));
+  max_pool(a.g, static_cast<const uint8_t*>(a.x), static_cast<uint8_t*>(a.y), a.row_begin, a.row_end,
+           static_cast<uint8_t>(a.lowest));
 }
 void max_pool_f32_scalar(const MaxPoolF32Args& a) { max_pool(a.g, a.x, a.y, a.row_begin, a.row_end, -kFloatInfinity); }
 

@@ -1,7 +1,7 @@
 // Pooling and means over a Lanes type. Included by this family's ISA files only, after their lanes.
 //
-// All loops run over vectors of channels; every channel's values are added in the reference's order, so that float results agree with it
-// bit for bit.
+// All loops run over vectors of channels; every channel's values are added in the reference's order, so that float results
+// agree with it bit for bit.
 #pragma once
 #include "kernels/math/simd_math.h"
 #include "kernels/pool/window.h"
@@ -10,7 +10,8 @@ namespace lathe::kernels {
 namespace {
 
 // f(window, first element of the pixel in y, oh, ow) for every output pixel of rows [begin, end).
-template <class F> [[gnu::always_inline]] inline void each_pixel(const PoolGeometry& g, uint32_t begin, uint32_t end, const F& f) {
+template <class F>
+[[gnu::always_inline]] inline void each_pixel(const PoolGeometry& g, uint32_t begin, uint32_t end, const F& f) {
   for (uint32_t oh = begin; oh < end; ++oh) {
     for (uint32_t ow = 0; ow < g.out_w; ++ow) f(window_at(g, oh, ow), (oh * g.out_w + ow) * g.c, oh, ow);
   }
@@ -34,18 +35,21 @@ template <class L> void max_pool_f32(const MaxPoolF32Args& a) {
 
 template <class L> void avg_pool_f32(const AvgPoolF32Args& a) {
   using F = typename L::F;
-  each_pixel(a.g, a.row_begin, a.row_end, [&](const Window& p, uint32_t out, uint32_t oh, uint32_t ow) __attribute__((always_inline)) {
-    const uint32_t count = counted_rows(a.g, a.rule, oh) * counted_columns(a.g, a.rule, ow);
-    const F n(static_cast<float>(count == 0 ? 1 : count));
-    for_each_strip<L, kStripVectors>(a.g.c, [&](uint32_t c, auto strip, auto part) __attribute__((always_inline)) {
-      F sums[strip.kVectors];
-      for (F& v : sums) v = F(0.0f);
-      each_tap(a.g, p, [&](uint32_t at) __attribute__((always_inline)) {
-        for (uint32_t v = 0; v < strip.kVectors; ++v) sums[v] = sums[v] + L::load(a.x + at + c + v * L::kWidth, part);
+  each_pixel(
+      a.g, a.row_begin, a.row_end, [&](const Window& p, uint32_t out, uint32_t oh, uint32_t ow) __attribute__((always_inline)) {
+        const uint32_t count = counted_rows(a.g, a.rule, oh) * counted_columns(a.g, a.rule, ow);
+        const F n(static_cast<float>(count == 0 ? 1 : count));
+        for_each_strip<L, kStripVectors>(
+            a.g.c, [&](uint32_t c, auto strip, auto part) __attribute__((always_inline)) {
+              F sums[strip.kVectors];
+              for (F& v : sums) v = F(0.0f);
+              each_tap(
+                  a.g, p, [&](uint32_t at) __attribute__((always_inline)) {
+                    for (uint32_t v = 0; v < strip.kVectors; ++v) sums[v] = sums[v] + L::load(a.x + at + c + v * L::kWidth, part);
+                  });
+              for (uint32_t v = 0; v < strip.kVectors; ++v) L::store(a.y + out + c + v * L::kWidth, sums[v] / n, part);
+            });
       });
-      for (uint32_t v = 0; v < strip.kVectors; ++v) L::store(a.y + out + c + v * L::kWidth, sums[v] / n, part);
-    });
-  });
 }
 
 template <class L, bool kUnsigned> void avg_pool_8(const AvgPoolS8Args& a) {
@@ -54,18 +58,23 @@ template <class L, bool kUnsigned> void avg_pool_8(const AvgPoolS8Args& a) {
   const uint8_t* x = static_cast<const uint8_t*>(a.x);
   uint8_t* y = static_cast<uint8_t*>(a.y);
   const Rounding<L> rounding(a.c->zero_point, a.c->lo, a.c->hi);
-  each_pixel(a.g, a.row_begin, a.row_end, [&](const Window& p, uint32_t out, uint32_t oh, uint32_t ow) __attribute__((always_inline)) {
-    const F m(multiplier_for(*a.c, counted_rows(a.g, a.rule, oh) * counted_columns(a.g, a.rule, ow)));
-    const I zeros(static_cast<int32_t>(p.inside()) * a.c->x_zero);
-    for_each_strip<L, kStripVectors>(a.g.c, [&](uint32_t c, auto strip, auto part) __attribute__((always_inline)) {
-      I sums[strip.kVectors];
-      for (I& v : sums) v = I(0);
-      each_tap(a.g, p, [&](uint32_t at) __attribute__((always_inline)) {
-        for (uint32_t v = 0; v < strip.kVectors; ++v) sums[v] = sums[v] + L::template load8<kUnsigned>(x + at + c + v * L::kWidth, 0, part);
+  each_pixel(
+      a.g, a.row_begin, a.row_end, [&](const Window& p, uint32_t out, uint32_t oh, uint32_t ow) __attribute__((always_inline)) {
+        const F m(multiplier_for(*a.c, counted_rows(a.g, a.rule, oh) * counted_columns(a.g, a.rule, ow)));
+        const I zeros(static_cast<int32_t>(p.inside()) * a.c->x_zero);
+        for_each_strip<L, kStripVectors>(
+            a.g.c, [&](uint32_t c, auto strip, auto part) __attribute__((always_inline)) {
+              I sums[strip.kVectors];
+              for (I& v : sums) v = I(0);
+              each_tap(
+                  a.g, p, [&](uint32_t at) __attribute__((always_inline)) {
+                    for (uint32_t v = 0; v < strip.kVectors; ++v)
+                      sums[v] = sums[v] + L::template load8<kUnsigned>(x + at + c + v * L::kWidth, 0, part);
+                  });
+              for (uint32_t v = 0; v < strip.kVectors; ++v)
+                L::store8(y + out + c + v * L::kWidth, rounding(L::to_float(sums[v] - zeros) * m), part);
+            });
       });
-      for (uint32_t v = 0; v < strip.kVectors; ++v) L::store8(y + out + c + v * L::kWidth, rounding(L::to_float(sums[v] - zeros) * m), part);
-    });
-  });
 }
 
 // Neighbouring means: vectors of them.
@@ -79,7 +88,8 @@ template <class L> [[gnu::always_inline]] inline void mean_columns_f32(const Mea
       const uint32_t end = g.k - begin < kMeanBlock ? g.k : begin + kMeanBlock;
       for (F& v : blocks) v = F(0.0f);
       for (uint32_t j = begin; j < end; ++j) {
-        for (uint32_t v = 0; v < strip.kVectors; ++v) blocks[v] = blocks[v] + L::load(g.x + i + v * L::kWidth + j * g.k_step, part);
+        for (uint32_t v = 0; v < strip.kVectors; ++v)
+          blocks[v] = blocks[v] + L::load(g.x + i + v * L::kWidth + j * g.k_step, part);
       }
       for (uint32_t v = 0; v < strip.kVectors; ++v) totals[v] = totals[v] + blocks[v];
     }
@@ -127,9 +137,11 @@ template <class L, bool kUnsigned> [[gnu::always_inline]] inline void mean_colum
     I sums[strip.kVectors];
     for (I& v : sums) v = I(0);
     for (uint32_t j = 0; j < g.k; ++j) {
-      for (uint32_t v = 0; v < strip.kVectors; ++v) sums[v] = sums[v] + L::template load8<kUnsigned>(x + i + v * L::kWidth + j * g.k_step, 0, part);
+      for (uint32_t v = 0; v < strip.kVectors; ++v)
+        sums[v] = sums[v] + L::template load8<kUnsigned>(x + i + v * L::kWidth + j * g.k_step, 0, part);
     }
-    for (uint32_t v = 0; v < strip.kVectors; ++v) L::store8(y + i + v * L::kWidth, rounding(L::to_float(sums[v] - zeros) * m), part);
+    for (uint32_t v = 0; v < strip.kVectors; ++v)
+      L::store8(y + i + v * L::kWidth, rounding(L::to_float(sums[v] - zeros) * m), part);
   });
 }
 

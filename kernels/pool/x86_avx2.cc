@@ -6,7 +6,10 @@
 namespace lathe::kernels {
 namespace {
 
-template <bool kUnsigned> __m256i max_bytes(__m256i a, __m256i b) { return kUnsigned ? _mm256_max_epu8(a, b) : _mm256_max_epi8(a, b); }
+template <bool kUnsigned>
+__m256i max_bytes(__m256i a, __m256i b) {
+  return kUnsigned ? _mm256_max_epu8(a, b) : _mm256_max_epi8(a, b);
+}
 template <bool kUnsigned> __m128i max_bytes(__m128i a, __m128i b) { return kUnsigned ? _mm_max_epu8(a, b) : _mm_max_epi8(a, b); }
 
 // Up to 8 bytes, without touching any byte past them.
@@ -32,31 +35,37 @@ void store_bytes(uint8_t* p, __m128i v, uint32_t n) {
 template <bool kUnsigned> void max_pool_8(const MaxPoolS8Args& a) {
   const uint8_t* x = static_cast<const uint8_t*>(a.x);
   const __m256i lowest = _mm256_set1_epi8(static_cast<char>(a.lowest));
-  each_pixel(a.g, a.row_begin, a.row_end, [&](const Window& p, uint32_t at_out, uint32_t, uint32_t) __attribute__((always_inline)) {
-    uint8_t* out = static_cast<uint8_t*>(a.y) + at_out;
-    uint32_t c = 0;
-    for (; c + 32 <= a.g.c; c += 32) {
-      __m256i best = lowest;
-      each_tap(a.g, p, [&](uint32_t at) __attribute__((always_inline)) {
-        best = max_bytes<kUnsigned>(best, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + at + c)));
+  each_pixel(
+      a.g, a.row_begin, a.row_end, [&](const Window& p, uint32_t at_out, uint32_t, uint32_t) __attribute__((always_inline)) {
+        uint8_t* out = static_cast<uint8_t*>(a.y) + at_out;
+        uint32_t c = 0;
+        for (; c + 32 <= a.g.c; c += 32) {
+          __m256i best = lowest;
+          each_tap(
+              a.g, p, [&](uint32_t at) __attribute__((always_inline)) {
+                best = max_bytes<kUnsigned>(best, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + at + c)));
+              });
+          _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + c), best);
+        }
+        if (c + 16 <= a.g.c) {
+          __m128i best = _mm256_castsi256_si128(lowest);
+          each_tap(
+              a.g, p, [&](uint32_t at) __attribute__((always_inline)) {
+                best = max_bytes<kUnsigned>(best, _mm_loadu_si128(reinterpret_cast<const __m128i*>(x + at + c)));
+              });
+          _mm_storeu_si128(reinterpret_cast<__m128i*>(out + c), best);
+          c += 16;
+        }
+        for (; c < a.g.c; c += 8) {
+          const uint32_t n = a.g.c - c < 8 ? a.g.c - c : 8;
+          __m128i best = _mm256_castsi256_si128(lowest);
+          each_tap(
+              a.g, p, [&](uint32_t at) __attribute__((always_inline)) {
+                best = max_bytes<kUnsigned>(best, load_bytes(x + at + c, n));
+              });
+          store_bytes(out + c, best, n);
+        }
       });
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + c), best);
-    }
-    if (c + 16 <= a.g.c) {
-      __m128i best = _mm256_castsi256_si128(lowest);
-      each_tap(a.g, p, [&](uint32_t at) __attribute__((always_inline)) {
-        best = max_bytes<kUnsigned>(best, _mm_loadu_si128(reinterpret_cast<const __m128i*>(x + at + c)));
-      });
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + c), best);
-      c += 16;
-    }
-    for (; c < a.g.c; c += 8) {
-      const uint32_t n = a.g.c - c < 8 ? a.g.c - c : 8;
-      __m128i best = _mm256_castsi256_si128(lowest);
-      each_tap(a.g, p, [&](uint32_t at) __attribute__((always_inline)) { best = max_bytes<kUnsigned>(best, load_bytes(x + at + c, n)); });
-      store_bytes(out + c, best, n);
-    }
-  });
 }
 
 // Contiguous values: psadbw adds unsigned bytes. Signed ones are turned to q + 128 first, and 128 k comes off again.
@@ -80,7 +89,8 @@ template <bool kUnsigned> void mean_8(const MeanS8Args& g) {
   uint8_t* y = static_cast<uint8_t*>(g.y);
   for (uint32_t i = 0; i < g.n; ++i) {
     const int32_t sum = sum_row_8<kUnsigned>(x + i * g.step, g.k);
-    y[i] = static_cast<uint8_t>(mean_quantized(sum, static_cast<int32_t>(g.k), g.c.x_zero, g.c.m, g.c.zero_point, g.c.lo, g.c.hi));
+    y[i] =
+        static_cast<uint8_t>(mean_quantized(sum, static_cast<int32_t>(g.k), g.c.x_zero, g.c.m, g.c.zero_point, g.c.lo, g.c.hi));
   }
 }
 

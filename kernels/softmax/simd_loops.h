@@ -54,7 +54,8 @@ template <class L, bool kUnsigned, class P>
   return L::lookup16(table, L::keep(top - L::template load8<kUnsigned>(x, 0, part), typename L::I(0), part));
 }
 
-template <class L, bool kUnsigned> [[gnu::always_inline]] inline void softmax_row_8(const uint8_t* x, uint8_t* y, uint32_t n, const uint16_t* table) {
+template <class L, bool kUnsigned>
+[[gnu::always_inline]] inline void softmax_row_8(const uint8_t* x, uint8_t* y, uint32_t n, const uint16_t* table) {
   using F = typename L::F;
   using I = typename L::I;
   int32_t highest = kUnsigned ? 0 : -128;

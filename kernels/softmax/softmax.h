@@ -16,8 +16,8 @@ struct SoftmaxF32Args {
 };
 using SoftmaxF32Fn = void (*)(const SoftmaxF32Args&);
 
-// y = softmax_quantized(t, sum) (lathe/arith.h; +128 for u8 storage) with t = table[max_r - x], sum of t in uint32, so n <= 65536. table[d] is
-// rne(65535 exp(-s d)), so table[0] is 65535; 2 bytes past its end may be read. Bit-exact on every ISA.
+// y = softmax_quantized(t, sum) (lathe/arith.h; +128 for u8 storage) with t = table[max_r - x], sum of t in uint32, so n <=
+// 65536. table[d] is rne(65535 exp(-s d)), so table[0] is 65535; 2 bytes past its end may be read. Bit-exact on every ISA.
 struct SoftmaxS8Args {
   const void* x;
   void* y;

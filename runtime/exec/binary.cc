@@ -69,7 +69,8 @@ Status prepare_binary(const PrepareInput& in, BinaryOp op, Prepared* out) {
   }
   if (p.form == Form::kQ8) return prepare_q8(in, op, attrs, out, &p);
   if (p.form == Form::kF32) {
-    return out->use(kernels::select(Family::kBinaryF32, kernels::Storage::kS8, in.isa)) ? Status{} : refuse(in, Code::kUnsupported);
+    return out->use(kernels::select(Family::kBinaryF32, kernels::Storage::kS8, in.isa)) ? Status{}
+                                                                                        : refuse(in, Code::kUnsupported);
   }
   // Plain integers have no clamp of real values.
   return attrs.lo == -kInfinity && attrs.hi == kInfinity ? Status{} : refuse(in, Code::kUnsupported);

@@ -1,7 +1,8 @@
 // What prepare functions of several families check and derive in the same way.
 //
-// program_open() has checked arity, attribute lists and quantization parameters, and bind the shapes (checked_elems); prepare checks all
-// the rest, because a program's bytes come from outside. Host-side code of the core: constants are made in double and rounded once.
+// program_open() has checked arity, attribute lists and quantization parameters, and bind the shapes (checked_elems); prepare
+// checks all the rest, because a program's bytes come from outside. Host-side code of the core: constants are made in double
+// and rounded once.
 #pragma once
 #include <stdint.h>
 
@@ -28,10 +29,12 @@ inline bool has_quant(const PrepareInput& in, uint32_t i) { return (in.tensor(i)
 inline bool is_plain(const PrepareInput& in, uint32_t i) { return in.tensor(i).layout == Layout::kPlain; }
 inline bool is_f32(const PrepareInput& in, uint32_t i) { return in.tensor(i).dtype == DType::kF32 && is_plain(in, i); }
 // An 8-bit value with quantization parameters, lying in the plan's storage or (a constant) as s8.
-inline bool is_q8(const PrepareInput& in, uint32_t i) { return in.tensor(i).dtype == DType::kS8 && has_quant(in, i) && is_plain(in, i); }
+inline bool is_q8(const PrepareInput& in, uint32_t i) {
+  return in.tensor(i).dtype == DType::kS8 && has_quant(in, i) && is_plain(in, i);
+}
 
-// Constants lie as s8 in the file whatever the plan's storage: what a kernel's *_flip must be for operand `i`. Kernels without a flip
-// cannot take such an operand.
+// Constants lie as s8 in the file whatever the plan's storage: what a kernel's *_flip must be for operand `i`. Kernels
+// without a flip cannot take such an operand.
 inline uint32_t stored_flip(const PrepareInput& in, uint32_t i) {
   const bool flip = in.storage == kernels::Storage::kU8 && in.tensor(i).kind == TensorKind::kConstant && has_quant(in, i);
   return flip ? 0x80u : 0u;

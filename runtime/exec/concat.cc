@@ -29,7 +29,8 @@ Status prepare_input(const PrepareInput& in, uint32_t i, ConcatParams* p, bool* 
   if (same_bytes(in, i) && stored_flip(in, i) == 0) return {};
   if (!is_q8(in, i) || !is_q8(in, in.out())) return unsupported_operand(in, i);
   const QuantParams x = in.quant(i), y = in.quant(in.out());
-  if (!round_multiplier(static_cast<double>(x.scale) / static_cast<double>(y.scale), &p->m[i])) return refuse(in, Code::kInvalidArgument, i);
+  if (!round_multiplier(static_cast<double>(x.scale) / static_cast<double>(y.scale), &p->m[i]))
+    return refuse(in, Code::kInvalidArgument, i);
   p->x_zero[i] = x.zero_point;
   if (stored_flip(in, i) != 0) p->flips |= 1u << i;
   *regrids = true;
@@ -47,12 +48,14 @@ bool check_dims(const PrepareInput& in, uint32_t i, uint32_t axis, int64_t* tota
   return true;
 }
 
-void run_input(const RunContext& ctx, const BoundStep& step, const ConcatParams& p, uint32_t i, uint32_t offset, const TaskRange& t) {
+void run_input(const RunContext& ctx, const BoundStep& step, const ConcatParams& p, uint32_t i, uint32_t offset,
+               const TaskRange& t) {
   const uint32_t bytes = p.row_bytes[i], rows = t.outer_end - t.outer_begin;
   const uint8_t* x = ctx.in<uint8_t>(step, i) + t.outer_begin * bytes;
   uint8_t* y = ctx.out<uint8_t>(step, 0) + t.outer_begin * p.y_bytes + offset;
   if (p.m[i] == 0) {
-    ctx.kernel<kernels::CopyFn>(step, kCopyKernel)({x, y, rows, bytes, static_cast<int32_t>(bytes), static_cast<int32_t>(p.y_bytes), 1, 1});
+    ctx.kernel<kernels::CopyFn>(
+        step, kCopyKernel)({x, y, rows, bytes, static_cast<int32_t>(bytes), static_cast<int32_t>(p.y_bytes), 1, 1});
     return;
   }
   const auto kernel = ctx.kernel<kernels::RegridS8Fn>(step, kRegridKernel);
@@ -77,7 +80,8 @@ Status prepare_Concat(const PrepareInput& in, Prepared* out) {
     if (const Status s = prepare_input(in, i, &p, &regrids); !s.ok()) return s;
     p.row_bytes[i] = static_cast<uint32_t>(in.shape(i).dims[axis]) * inner * bytes;
   }
-  if (total != y.dims[axis]) return refuse(in, Code::kInvalidArgument, static_cast<uint32_t>(y.dims[axis]), static_cast<uint32_t>(total));
+  if (total != y.dims[axis])
+    return refuse(in, Code::kInvalidArgument, static_cast<uint32_t>(y.dims[axis]), static_cast<uint32_t>(total));
   p.y_bytes = static_cast<uint32_t>(y.dims[axis]) * inner * bytes;
   p.split = split_work(outer, p.count, elems(in, in.out()), in.threads, 1);
   const QuantParams q = in.quant(in.out());

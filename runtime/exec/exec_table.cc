@@ -1,4 +1,5 @@
-// The table of all operators, expanded from ops.def. An archive member of its own: firmware that names only the ops it uses does not link it.
+// The table of all operators, expanded from ops.def. An archive member of its own: firmware that names only the ops it uses
+// does not link it.
 #include "runtime/exec/exec.h"
 
 namespace lathe {

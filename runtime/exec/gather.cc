@@ -1,8 +1,8 @@
 // Gather: rows of a tensor by index.
 //
-// Indices are s64 or s32; negative ones count from the end. Constant indices are checked in prepare. An index that is out of range at run time
-// reads nothing: its row becomes NaN (floats), the zero point (quantized values) or 0, because a step cannot fail; hosts that want
-// an error look for NaN in the step hook.
+// Indices are s64 or s32; negative ones count from the end. Constant indices are checked in prepare. An index that is out of
+// range at run time reads nothing: its row becomes NaN (floats), the zero point (quantized values) or 0, because a step
+// cannot fail; hosts that want an error look for NaN in the step hook.
 #include "kernels/eltwise/eltwise.h"
 #include "kernels/layout/layout.h"
 #include "runtime/exec/checks.h"
@@ -40,7 +40,8 @@ Status check_constant_indices(const PrepareInput& in, int32_t axis_n) {
   const uint8_t* indices = in.program->constant(in.tensor(1));
   for (uint32_t i = 0; i < elems(in, 1); ++i) {
     const int64_t index = load_index(indices, elem_bytes(in, 1), i);
-    if (resolve(index, axis_n) < 0) return refuse(in, Code::kInvalidArgument, static_cast<uint32_t>(axis_n), static_cast<uint32_t>(index));
+    if (resolve(index, axis_n) < 0)
+      return refuse(in, Code::kInvalidArgument, static_cast<uint32_t>(axis_n), static_cast<uint32_t>(index));
   }
   return {};
 }

@@ -57,7 +57,8 @@ Status prepare_Transpose(const PrepareInput& in, Prepared* out) {
   if (const Status s = check_move(in); !s.ok()) return s;
   const Ints perm = in.program->attrs<PermAttrs>(*in.step).perm;
   const Shape &x = in.shape(0), &y = in.shape(in.out());
-  if (x.rank != y.rank || perm.count != static_cast<int32_t>(x.rank)) return refuse(in, Code::kInvalidArgument, x.rank, static_cast<uint32_t>(perm.count));
+  if (x.rank != y.rank || perm.count != static_cast<int32_t>(x.rank))
+    return refuse(in, Code::kInvalidArgument, x.rank, static_cast<uint32_t>(perm.count));
   int32_t x_strides[kMaxRank], y_strides[kMaxRank];
   dense_strides(x, elem_bytes(in, 0), x_strides);
   dense_strides(y, elem_bytes(in, 0), y_strides);
@@ -67,7 +68,8 @@ Status prepare_Transpose(const PrepareInput& in, Prepared* out) {
     const uint32_t axis = static_cast<uint32_t>(perm[static_cast<int32_t>(i)]);
     if (axis >= x.rank || (seen >> axis & 1) != 0) return refuse(in, Code::kInvalidArgument, x.rank, axis);
     seen |= 1u << axis;
-    if (x.dims[axis] != y.dims[i]) return refuse(in, Code::kInvalidArgument, static_cast<uint32_t>(x.dims[axis]), static_cast<uint32_t>(y.dims[i]));
+    if (x.dims[axis] != y.dims[i])
+      return refuse(in, Code::kInvalidArgument, static_cast<uint32_t>(x.dims[axis]), static_cast<uint32_t>(y.dims[i]));
     dims[i] = {static_cast<uint32_t>(y.dims[i]), x_strides[axis], y_strides[i]};
   }
   return use_copy(in, nd_copy_prepare(dims, y.rank, elem_bytes(in, 0), in.threads, &out->make<MoveParams>().copy), out);
@@ -98,7 +100,8 @@ Status prepare_Slice(const PrepareInput& in, Prepared* out) {
   const SliceAttrs a = in.program->attrs<SliceAttrs>(*in.step);
   const Shape &x = in.shape(0), &y = in.shape(in.out());
   if (x.rank != y.rank) return refuse(in, Code::kInvalidArgument, x.rank, y.rank);
-  if (a.begins.count != a.axes.count || a.ends.count != a.axes.count || a.steps.count != a.axes.count) return refuse(in, Code::kInvalidArgument);
+  if (a.begins.count != a.axes.count || a.ends.count != a.axes.count || a.steps.count != a.axes.count)
+    return refuse(in, Code::kInvalidArgument);
   int32_t x_strides[kMaxRank], y_strides[kMaxRank];
   dense_strides(x, elem_bytes(in, 0), x_strides);
   dense_strides(y, elem_bytes(in, 0), y_strides);
@@ -118,7 +121,8 @@ Status prepare_Slice(const PrepareInput& in, Prepared* out) {
     dims[axis] = {static_cast<uint32_t>(count), static_cast<int32_t>(stride), y_strides[axis]};
   }
   for (uint32_t i = 0; i < y.rank; ++i) {
-    if (dims[i].size != static_cast<uint32_t>(y.dims[i])) return refuse(in, Code::kInvalidArgument, dims[i].size, static_cast<uint32_t>(y.dims[i]));
+    if (dims[i].size != static_cast<uint32_t>(y.dims[i]))
+      return refuse(in, Code::kInvalidArgument, dims[i].size, static_cast<uint32_t>(y.dims[i]));
   }
   return use_copy(in, nd_copy_prepare(dims, y.rank, elem_bytes(in, 0), in.threads, &p.copy), out);
 }
@@ -154,7 +158,8 @@ Status prepare_Pad(const PrepareInput& in, Prepared* out) {
   const PadAttrs a = in.program->attrs<PadAttrs>(*in.step);
   const Shape &x = in.shape(0), &y = in.shape(in.out());
   const int32_t rank = static_cast<int32_t>(x.rank);
-  if (x.rank != y.rank || a.before.count != rank || a.after.count != rank) return refuse(in, Code::kInvalidArgument, x.rank, y.rank);
+  if (x.rank != y.rank || a.before.count != rank || a.after.count != rank)
+    return refuse(in, Code::kInvalidArgument, x.rank, y.rank);
   const uint32_t bytes = elem_bytes(in, 0);
   int32_t x_strides[kMaxRank], y_strides[kMaxRank];
   dense_strides(x, bytes, x_strides);
@@ -163,7 +168,8 @@ Status prepare_Pad(const PrepareInput& in, Prepared* out) {
   CopyDim dims[kMaxRank];
   for (int32_t i = 0; i < rank; ++i) {
     const int64_t before = a.before[i], after = a.after[i], dim = x.dims[i];
-    if (dim + before + after != y.dims[i]) return refuse(in, Code::kInvalidArgument, static_cast<uint32_t>(dim), static_cast<uint32_t>(y.dims[i]));
+    if (dim + before + after != y.dims[i])
+      return refuse(in, Code::kInvalidArgument, static_cast<uint32_t>(dim), static_cast<uint32_t>(y.dims[i]));
     const int64_t skip = before < 0 ? -before : 0, cut = after < 0 ? -after : 0;
     const int64_t kept = dim - skip - cut > 0 ? dim - skip - cut : 0;
     if (kept > 0) {
@@ -199,7 +205,8 @@ void run_Pad(const RunContext& ctx, const BoundStep& step) {
 // Operands: variable, value. The one writer of variables.
 Status prepare_Assign(const PrepareInput& in, Prepared* out) {
   const ProgramTensor &to = in.tensor(0), &from = in.tensor(1);
-  if (to.dtype != from.dtype || !is_plain(in, 1) || has_quant(in, 0) != has_quant(in, 1) || stored_flip(in, 1) != 0) return unsupported_operand(in, 1);
+  if (to.dtype != from.dtype || !is_plain(in, 1) || has_quant(in, 0) != has_quant(in, 1) || stored_flip(in, 1) != 0)
+    return unsupported_operand(in, 1);
   if (has_quant(in, 0) && !(to.quant == from.quant)) return unsupported_operand(in, 1);
   if (!(in.shape(0) == in.shape(1))) return refuse(in, Code::kInvalidArgument, elems(in, 0), elems(in, 1));
   out->make<BytesParams>().bytes = elems(in, 0) * elem_bytes(in, 0);

@@ -1,7 +1,8 @@
 // A strided copy of up to eight dims: what Transpose, Slice, Concat, Pad and the reductions' rearrangements come down to.
 //
-// prepare describes it dim by dim, in bytes; nd_copy_prepare() merges dims and picks the kernel: rows that are dense on both sides are copied,
-// two dims that are dense on opposite sides are transposed in blocks, anything else moves element by element.
+// prepare describes it dim by dim, in bytes; nd_copy_prepare() merges dims and picks the kernel: rows that are dense on both
+// sides are copied, two dims that are dense on opposite sides are transposed in blocks, anything else moves element by
+// element.
 #pragma once
 #include <stdint.h>
 
@@ -29,8 +30,8 @@ struct NdCopy {
   Split split;             // outer: outer dims flattened; inner: rows (Copy) or cols (Transpose)
 };
 
-// Describes the copy of `rank` dims of elements of `elem_bytes` (1, 2, 4 or 8) in `out` and says which kernel family it needs. Every
-// destination must be distinct. Requires: rank <= kMaxRank; all offsets fit 31 bits.
+// Describes the copy of `rank` dims of elements of `elem_bytes` (1, 2, 4 or 8) in `out` and says which kernel family it
+// needs. Every destination must be distinct. Requires: rank <= kMaxRank; all offsets fit 31 bits.
 kernels::Family nd_copy_prepare(const CopyDim* dims, uint32_t rank, uint32_t elem_bytes, uint32_t threads, NdCopy* out);
 
 // Runs it with the kernel of the family that nd_copy_prepare() named.

@@ -10,7 +10,8 @@ namespace {
 using kernels::BinaryOp;
 using kernels::Family;
 
-// x is [outer][c][inner]. inner 1: rows of c values against the vectors g and h; else rows of inner values against one g and h each.
+// x is [outer][c][inner]. inner 1: rows of c values against the vectors g and h; else rows of inner values against one g and
+// h each.
 struct BatchNormParams {
   float epsilon;
   uint32_t c, inner;
@@ -35,7 +36,8 @@ Status prepare_BatchNorm(const PrepareInput& in, Prepared* out) {
   p.epsilon = a.epsilon;
   const uint32_t outer = x.elems(0, axis);
   p.inner = x.elems(axis + 1, x.rank);
-  p.split = p.inner == 1 ? split_work(outer, p.c, elems(in, 0), in.threads, 16) : split_work(outer * p.c, p.inner, elems(in, 0), in.threads, 16);
+  p.split = p.inner == 1 ? split_work(outer, p.c, elems(in, 0), in.threads, 16)
+                         : split_work(outer * p.c, p.inner, elems(in, 0), in.threads, 16);
   uint32_t vectors = 0;
   Shape two_vectors;
   two_vectors.rank = 2;

@@ -23,11 +23,13 @@ struct PoolParams {
 // Largest extent of a padded axis, so that all window arithmetic fits 31 bits.
 constexpr int64_t kMaxExtent = int64_t{1} << 28;
 
-// Output positions along an axis, ONNX: floor or ceil of (padded - window) / stride, plus 1. In ceil mode some frameworks drop a last window
-// that would begin in the padding after the input; the output's shape says which, so both are taken.
-bool check_axis(int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t dilation, int64_t before, int64_t after, bool ceil_mode) {
+// Output positions along an axis, ONNX: floor or ceil of (padded - window) / stride, plus 1. In ceil mode some frameworks
+// drop a last window that would begin in the padding after the input; the output's shape says which, so both are taken.
+bool check_axis(int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t dilation, int64_t before, int64_t after,
+                bool ceil_mode) {
   if (kernel < 1 || stride < 1 || dilation < 1 || before < 0 || after < 0) return false;
-  if (kernel > kMaxExtent || dilation > kMaxExtent || stride > kMaxExtent || before > kMaxExtent || after > kMaxExtent) return false;
+  if (kernel > kMaxExtent || dilation > kMaxExtent || stride > kMaxExtent || before > kMaxExtent || after > kMaxExtent)
+    return false;
   const int64_t window = dilation * (kernel - 1) + 1, padded = in + before + after;
   if (padded > kMaxExtent || window > padded) return false;
   const int64_t whole = (padded - window) / stride + 1, rest = (padded - window) % stride;
@@ -39,7 +41,8 @@ Status prepare_geometry(const PrepareInput& in, PoolParams* p) {
   const Pool2dAttrs a = in.program->attrs<Pool2dAttrs>(*in.step);
   const Shape &x = in.shape(0), &y = in.shape(in.out());
   if (x.rank != 4 || y.rank != 4) return refuse(in, Code::kUnsupported, 4, x.rank);
-  if (x.dims[0] != y.dims[0] || x.dims[3] != y.dims[3]) return refuse(in, Code::kInvalidArgument, elems(in, 0), elems(in, in.out()));
+  if (x.dims[0] != y.dims[0] || x.dims[3] != y.dims[3])
+    return refuse(in, Code::kInvalidArgument, elems(in, 0), elems(in, in.out()));
   const bool ceil_mode = a.ceil_mode != 0;
   for (uint32_t i = 0; i < 2; ++i) {
     if (!check_axis(x.dims[1 + i], y.dims[1 + i], a.kernel[i], a.stride[i], a.dilation[i], a.pad[i], a.pad[2 + i], ceil_mode)) {
@@ -71,10 +74,12 @@ bool add_count(kernels::AvgPoolConstants* c, uint32_t count) {
 Status prepare_counts(const PrepareInput& in, PoolParams* p) {
   kernels::AvgPoolConstants rows{}, columns{};
   for (uint32_t oh = 0; oh < p->g.out_h; ++oh) {
-    if (!add_count(&rows, kernels::counted_rows(p->g, p->rule, oh))) return refuse(in, Code::kUnsupported, kernels::kMaxPoolCounts);
+    if (!add_count(&rows, kernels::counted_rows(p->g, p->rule, oh)))
+      return refuse(in, Code::kUnsupported, kernels::kMaxPoolCounts);
   }
   for (uint32_t ow = 0; ow < p->g.out_w; ++ow) {
-    if (!add_count(&columns, kernels::counted_columns(p->g, p->rule, ow))) return refuse(in, Code::kUnsupported, kernels::kMaxPoolCounts);
+    if (!add_count(&columns, kernels::counted_columns(p->g, p->rule, ow)))
+      return refuse(in, Code::kUnsupported, kernels::kMaxPoolCounts);
   }
   kernels::AvgPoolConstants& c = p->avg;
   for (uint32_t i = 0; i < rows.count_entries; ++i) {

@@ -1,4 +1,5 @@
-// Mean over axes. One reduced run of neighbouring axes goes straight to the kernel; scattered axes are first brought together in scratch.
+// Mean over axes. One reduced run of neighbouring axes goes straight to the kernel; scattered axes are first brought together
+// in scratch.
 #include "kernels/pool/pool.h"
 #include "runtime/exec/checks.h"
 #include "runtime/exec/nd_copy.h"
@@ -8,7 +9,8 @@ namespace {
 
 using kernels::Family;
 
-// The input as [outer][k][inner] (inner 1: rows of k contiguous values), means over k. Of scattered axes that is the scratch copy.
+// The input as [outer][k][inner] (inner 1: rows of k contiguous values), means over k. Of scattered axes that is the scratch
+// copy.
 struct MeanParams {
   uint32_t quantized, rearranged;
   uint32_t k, inner;
@@ -74,7 +76,8 @@ Status read_axes(const PrepareInput& in, bool* reduced) {
 Status prepare_q8(const PrepareInput& in, MeanParams* p) {
   const QuantParams x = in.quant(0), y = in.quant(in.out());
   if (p->k >= 1u << 23) return refuse(in, Code::kUnsupported, 1u << 23, p->k);  // 255 k < 2^31
-  if (!round_multiplier(static_cast<double>(x.scale) / (static_cast<double>(y.scale) * p->k), &p->q8.m)) return refuse(in, Code::kInvalidArgument);
+  if (!round_multiplier(static_cast<double>(x.scale) / (static_cast<double>(y.scale) * p->k), &p->q8.m))
+    return refuse(in, Code::kInvalidArgument);
   p->q8.x_zero = x.zero_point;
   p->q8.zero_point = y.zero_point;
   p->q8.lo = y.qmin;
@@ -114,7 +117,8 @@ Status prepare_Mean(const PrepareInput& in, Prepared* out) {
   p.quantized = q8 ? 1 : 0;
   p.rearranged = runs > 1 ? 1 : 0;
   p.split = split_work(outer, p.inner, elems(in, 0), in.threads, 16);
-  bool ok = out->use(q8 ? kernels::select(Family::kMeanS8, in.storage, in.isa) : kernels::select(Family::kMeanF32, kernels::Storage::kS8, in.isa));
+  bool ok = out->use(q8 ? kernels::select(Family::kMeanS8, in.storage, in.isa)
+                        : kernels::select(Family::kMeanF32, kernels::Storage::kS8, in.isa));
   if (runs > 1) {
     const Family family = prepare_rearrangement(groups, count, elem_bytes(in, 0), in.threads, &p);
     ok = out->use(kernels::select(family, kernels::Storage::kS8, in.isa)) && ok;

@@ -1,4 +1,5 @@
-// Shape and Cast. Shape subgraphs run through the same executor when they are folded, so both take every plain dtype they meet there.
+// Shape and Cast. Shape subgraphs run through the same executor when they are folded, so both take every plain dtype they
+// meet there.
 #include "runtime/exec/checks.h"
 #include "runtime/exec/split.h"
 
@@ -83,7 +84,8 @@ void store_real(DType t, uint8_t* p, uint32_t i, double v) {
 Status prepare_Shape(const PrepareInput& in, Prepared* out) {
   const Shape &x = in.shape(0), &y = in.shape(in.out());
   if (in.tensor(in.out()).dtype != DType::kS64) return unsupported_operand(in, in.out());
-  if (y.rank != 1 || y.dims[0] != static_cast<int32_t>(x.rank)) return refuse(in, Code::kInvalidArgument, x.rank, elems(in, in.out()));
+  if (y.rank != 1 || y.dims[0] != static_cast<int32_t>(x.rank))
+    return refuse(in, Code::kInvalidArgument, x.rank, elems(in, in.out()));
   ShapeParams& p = out->make<ShapeParams>();
   p.rank = x.rank;
   for (uint32_t i = 0; i < x.rank; ++i) p.dims[i] = x.dims[i];
@@ -100,7 +102,8 @@ Status prepare_Cast(const PrepareInput& in, Prepared* out) {
   const DType from = in.tensor(0).dtype, to = in.tensor(in.out()).dtype;
   if (!can_cast(from) || !is_plain(in, 0) || has_quant(in, 0)) return unsupported_operand(in, 0);
   if (!can_cast(to) || has_quant(in, in.out())) return unsupported_operand(in, in.out());
-  if (in.program->attrs<CastAttrs>(*in.step).to != static_cast<int32_t>(to)) return refuse(in, Code::kInvalidArgument, static_cast<uint32_t>(to));
+  if (in.program->attrs<CastAttrs>(*in.step).to != static_cast<int32_t>(to))
+    return refuse(in, Code::kInvalidArgument, static_cast<uint32_t>(to));
   const uint32_t n = elems(in, 0);
   if (n != elems(in, in.out())) return refuse(in, Code::kInvalidArgument, elems(in, in.out()), n);
   CastParams& p = out->make<CastParams>();

@@ -1,5 +1,5 @@
-// Softmax along an axis. Along the last axis the kernel reads rows in place; along another one rows are brought together in scratch and taken apart
-// again.
+// Softmax along an axis. Along the last axis the kernel reads rows in place; along another one rows are brought together in
+// scratch and taken apart again.
 #include "kernels/softmax/softmax.h"
 #include "kernels/layout/layout.h"
 #include "runtime/exec/checks.h"
@@ -27,10 +27,12 @@ Status check_q8(const PrepareInput& in, uint32_t n) {
   if (!is_q8_in_storage(in, 0)) return unsupported_operand(in, 0);
   if (in.step->n_in < 2) return refuse(in, Code::kCorrupt, 2, in.step->n_in);
   const ProgramTensor &table = in.tensor(1), &y = in.tensor(in.out());
-  if (table.kind != TensorKind::kConstant || table.dtype != DType::kU16 || elems(in, 1) != 256) return refuse(in, Code::kCorrupt, 256, elems(in, 1));
+  if (table.kind != TensorKind::kConstant || table.dtype != DType::kU16 || elems(in, 1) != 256)
+    return refuse(in, Code::kCorrupt, 256, elems(in, 1));
   // The largest value of a row has entry 0; a sum of 0 would divide by zero.
   if (*reinterpret_cast<const uint16_t*>(in.program->constant(table)) == 0) return refuse(in, Code::kCorrupt, 65535, 0);
-  if (!is_q8(in, in.out()) || y.quant.scale != 1.0f / 256.0f || y.quant.zero_point != -128 || y.quant.qmin != -128 || y.quant.qmax != 127) {
+  if (!is_q8(in, in.out()) || y.quant.scale != 1.0f / 256.0f || y.quant.zero_point != -128 || y.quant.qmin != -128 ||
+      y.quant.qmax != 127) {
     return unsupported_operand(in, in.out());
   }
   return n <= kMaxQuantizedRow ? Status{} : refuse(in, Code::kUnsupported, kMaxQuantizedRow, n);
@@ -40,7 +42,8 @@ void run_rows(const RunContext& ctx, const BoundStep& step, const SoftmaxParams&
   if (p.quantized != 0) {
     ctx.kernel<kernels::SoftmaxS8Fn>(step, kSoftmaxKernel)({x, y, rows, p.n, ctx.in<uint16_t>(step, 1)});
   } else {
-    ctx.kernel<kernels::SoftmaxF32Fn>(step, kSoftmaxKernel)({reinterpret_cast<const float*>(x), reinterpret_cast<float*>(y), rows, p.n});
+    ctx.kernel<kernels::SoftmaxF32Fn>(
+        step, kSoftmaxKernel)({reinterpret_cast<const float*>(x), reinterpret_cast<float*>(y), rows, p.n});
   }
 }
 
@@ -62,7 +65,8 @@ Status prepare_Softmax(const PrepareInput& in, Prepared* out) {
   const uint32_t outer = x.elems(0, axis), inner = x.elems(axis + 1, x.rank);
   p.split = split_work(outer, inner, elems(in, 0), in.threads, 16);
   out->share_input_mask = 1;
-  bool ok = out->use(f32 ? kernels::select(Family::kSoftmaxF32, kernels::Storage::kS8, in.isa) : kernels::select(Family::kSoftmaxS8, in.storage, in.isa));
+  bool ok = out->use(f32 ? kernels::select(Family::kSoftmaxF32, kernels::Storage::kS8, in.isa)
+                         : kernels::select(Family::kSoftmaxS8, in.storage, in.isa));
   if (inner != 1) {
     ok = out->use(kernels::select(Family::kTranspose, kernels::Storage::kS8, in.isa)) && ok;
     out->scratch_bytes = elems(in, 0) * p.elem_bytes;

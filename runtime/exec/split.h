@@ -1,7 +1,7 @@
 // How a step's work is cut into tasks for ctx.parallel(): one rule for all movement, elementwise and reduction ops.
 //
-// Work is a grid of `outer` x `inner` units. Tasks take ranges of outer where there are enough of them, else ranges of inner. Results never
-// depend on the cut. Plain 32-bit fields: a Split lives in Params.
+// Work is a grid of `outer` x `inner` units. Tasks take ranges of outer where there are enough of them, else ranges of inner.
+// Results never depend on the cut. Plain 32-bit fields: a Split lives in Params.
 #pragma once
 #include <stdint.h>
 
@@ -43,7 +43,8 @@ constexpr Split split_work(uint32_t outer, uint32_t inner, uint32_t elems, uint3
 
 constexpr TaskRange task_range(const Split& s, uint32_t task) {
   const uint32_t o = task / s.inner_tasks * s.outer_chunk, i = task % s.inner_tasks * s.inner_chunk;
-  return {o, s.outer - o < s.outer_chunk ? s.outer : o + s.outer_chunk, i, s.inner - i < s.inner_chunk ? s.inner : i + s.inner_chunk};
+  return {o, s.outer - o < s.outer_chunk ? s.outer : o + s.outer_chunk, i,
+          s.inner - i < s.inner_chunk ? s.inner : i + s.inner_chunk};
 }
 
 }  // namespace lathe

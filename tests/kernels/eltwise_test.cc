@@ -124,7 +124,8 @@ TEST_CASE("binary 8-bit kernels equal the formula for all pairs of values and fo
         const float m_a = op == BinaryOp::kMul ? 0.0121f : 0.5f, m_b = 0.7003f;
         fn({a.data(), b.data(), y.data(), 1, 65536, 0, 0, 0, 1, 1, op, {0, 0, z[0], z[1], m_a, m_b, z[2], lo + 3, hi - 5}});
         for (uint32_t i = 0; i < 65536; ++i) {
-          const float p = static_cast<float>(value_of(k.storage, a[i]) - z[0]), q = static_cast<float>(value_of(k.storage, b[i]) - z[1]);
+          const float p = static_cast<float>(value_of(k.storage, a[i]) - z[0]),
+                      q = static_cast<float>(value_of(k.storage, b[i]) - z[1]);
           const float pm = p * m_a, qm = q * m_b, pq = p * q;
           const float v = op == BinaryOp::kAdd ? pm + qm : (op == BinaryOp::kSub ? pm - qm : pq * m_a);
           REQUIRE(value_of(k.storage, y[i]) == expected_round(v, z[2], lo + 3, hi - 5));
@@ -246,7 +247,8 @@ TEST_CASE("regrid, quantize and dequantize touch n elements and nothing else") {
 TEST_CASE("quantize divides, rounds half to even, saturates and takes NaN to the lowest step") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   // 0.1f / 0.1f is 1 exactly; 0.1f * (1 / 0.1f) is too, but 0.7f / 0.1f and 0.7f * 10 differ: a multiplying kernel fails here.
-  std::vector<float> x = {0.05f, 0.15f, 0.25f, -0.05f, -0.15f, 1e30f, -1e30f, kInf, -kInf, nan, 0.0f, 0.7f, 0.35f, 0.45f, 0.55f, 0.65f, 12.75f};
+  std::vector<float> x = {0.05f, 0.15f, 0.25f, -0.05f, -0.15f, 1e30f, -1e30f, kInf,  -kInf,
+                          nan,   0.0f,  0.7f,  0.35f,  0.45f,  0.55f, 0.65f,  12.75f};
   for (int i = -1300; i <= 1300; ++i) x.push_back(static_cast<float>(i) * 0.01f);
   for (const float scale : {0.1f, 0.3f, 0.007f, 1.0f}) {
     for_each_kernel<QuantizeF32Fn>(Family::kQuantizeF32, [&](const Kernel& k, QuantizeF32Fn fn, QuantizeF32Fn) {

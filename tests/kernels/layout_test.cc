@@ -24,7 +24,8 @@ TEST_CASE("transposes move every element and nothing else") {
           REQUIRE(y.intact(cols, rows * bytes, y_row));
           bool equal = true;
           for (uint32_t r = 0; r < rows; ++r) {
-            for (uint32_t c = 0; c < cols; ++c) equal = equal && std::memcmp(y.data() + c * y_row + r * bytes, x.data() + 1 + r * x_row + c * bytes, bytes) == 0;
+            for (uint32_t c = 0; c < cols; ++c)
+              equal = equal && std::memcmp(y.data() + c * y_row + r * bytes, x.data() + 1 + r * x_row + c * bytes, bytes) == 0;
           }
           REQUIRE(equal);
         }
@@ -50,7 +51,8 @@ TEST_CASE("copies follow row and element strides, backwards too") {
           REQUIRE(y.intact(kRows, static_cast<size_t>(n * bytes), static_cast<size_t>(y_row)));
           for (int32_t r = 0; r < kRows; ++r) {
             for (int32_t i = 0; i < n; ++i) {
-              REQUIRE(std::memcmp(y.data() + r * y_row + i * bytes, first + r * x_row + i * step * bytes, static_cast<size_t>(bytes)) == 0);
+              REQUIRE(std::memcmp(y.data() + r * y_row + i * bytes, first + r * x_row + i * step * bytes,
+                                  static_cast<size_t>(bytes)) == 0);
             }
           }
         }

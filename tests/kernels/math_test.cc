@@ -1,4 +1,5 @@
-// exp, tanh, sigmoid and square root: the error in units in the last place over floats of every size, for the scalar and all vector forms.
+// exp, tanh, sigmoid and square root: the error in units in the last place over floats of every size, for the scalar and all
+// vector forms.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -23,7 +24,8 @@ double ulps(float got, long double exact) {
 
 // Floats of every exponent and both signs with scattered mantissas, and some where the functions change.
 std::vector<float> arguments() {
-  std::vector<float> x = {0.0f, -0.0f, 1.0f, -1.0f, 88.72283f, 88.72284f, -87.33654f, -103.97f, -103.98f, -104.1f, 0.625f, 0.6249999f, -0.625f, 9.0f, 10.0f, 3.0f, -3.0f};
+  std::vector<float> x = {0.0f,    -0.0f,  1.0f,       -1.0f,   88.72283f, 88.72284f, -87.33654f, -103.97f, -103.98f,
+                          -104.1f, 0.625f, 0.6249999f, -0.625f, 9.0f,      10.0f,     3.0f,       -3.0f};
   for (uint64_t bits = 0; bits < 0x100000000ull; bits += 9973) {
     const float v = __builtin_bit_cast(float, static_cast<uint32_t>(bits));
     if (std::isfinite(v)) x.push_back(v);
@@ -42,7 +44,8 @@ struct Function {
 const Function kFunctions[] = {
     {"exp", UnaryOp::kExp, [](float v) { return exp_f32(v); }, [](long double v) { return std::exp(v); }, 2},
     {"tanh", UnaryOp::kTanh, [](float v) { return tanh_f32(v); }, [](long double v) { return std::tanh(v); }, 3},
-    {"sigmoid", UnaryOp::kSigmoid, [](float v) { return sigmoid_f32(v); }, [](long double v) { return v < 0 ? std::exp(v) / (1 + std::exp(v)) : 1 / (1 + std::exp(-v)); }, 3},
+    {"sigmoid", UnaryOp::kSigmoid, [](float v) { return sigmoid_f32(v); },
+     [](long double v) { return v < 0 ? std::exp(v) / (1 + std::exp(v)) : 1 / (1 + std::exp(-v)); }, 3},
     {"sqrt", UnaryOp::kSqrt, [](float v) { return sqrt_f32(v); }, [](long double v) { return std::sqrt(v); }, 0.5},
 };
 

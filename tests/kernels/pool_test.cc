@@ -30,7 +30,8 @@ const PoolCase kCases[] = {
     {{5, 11, 7, 1, 1, 5, 11, 1, 1, 1, 1, 0, 0}, {0, 0, 0}},
 };
 
-// f(channel, taps inside x as flat positions, all counted taps) for every output element, written without pool.h's own arithmetic.
+// f(channel, taps inside x as flat positions, all counted taps) for every output element, written without pool.h's own
+// arithmetic.
 template <class F> void each_output(const PoolCase& p, const F& f) {
   const PoolGeometry& g = p.g;
   const auto i = [](uint32_t v) { return static_cast<int>(v); };
@@ -40,7 +41,8 @@ template <class F> void each_output(const PoolCase& p, const F& f) {
       int counted = 0;
       for (int kh = 0; kh < i(g.kernel_h); ++kh) {
         for (int kw = 0; kw < i(g.kernel_w); ++kw) {
-          const int h = oh * i(g.stride_h) - i(g.pad_top) + kh * i(g.dilation_h), w = ow * i(g.stride_w) - i(g.pad_left) + kw * i(g.dilation_w);
+          const int h = oh * i(g.stride_h) - i(g.pad_top) + kh * i(g.dilation_h),
+                    w = ow * i(g.stride_w) - i(g.pad_left) + kw * i(g.dilation_w);
           const bool inside = h >= 0 && h < i(g.in_h) && w >= 0 && w < i(g.in_w);
           if (inside) taps.push_back(static_cast<uint32_t>(h * i(g.in_w) + w) * g.c);
           const bool padded = h < i(g.in_h + p.rule.pad_bottom) && w < i(g.in_w + p.rule.pad_right);
@@ -191,7 +193,8 @@ TEST_CASE("8-bit means round the exact sum once") {
           for (uint32_t i = 0; i < n; ++i) {
             int sum = 0;
             for (uint32_t j = 0; j < k; ++j) sum += value_of(name.storage, x[i * step + j * k_step]) - c.x_zero;
-            REQUIRE(value_of(name.storage, y.data()[i]) == expected_round(static_cast<float>(sum) * c.m, c.zero_point, c.lo, c.hi));
+            REQUIRE(value_of(name.storage, y.data()[i]) ==
+                    expected_round(static_cast<float>(sum) * c.m, c.zero_point, c.lo, c.hi));
           }
         }
       }

@@ -15,7 +15,8 @@ const uint32_t kSizes[] = {1, 2, 7, 8, 9, 10, 15, 16, 17, 31, 33, 64, 1000};
 
 std::vector<uint16_t> make_table(double scale) {
   std::vector<uint16_t> table(257);
-  for (int d = 0; d < 256; ++d) table[static_cast<size_t>(d)] = static_cast<uint16_t>(std::nearbyint(65535 * std::exp(-scale * d)));
+  for (int d = 0; d < 256; ++d)
+    table[static_cast<size_t>(d)] = static_cast<uint16_t>(std::nearbyint(65535 * std::exp(-scale * d)));
   return table;
 }
 
@@ -72,7 +73,9 @@ TEST_CASE("8-bit softmax is the table formula, bit for bit") {
         constexpr uint32_t kRows = 3;
         std::vector<uint8_t> x(kRows * n);
         fill_ints(rng, x.data(), x.size(), 0, 255);
-        if (n > 16) std::memset(x.data() + n, k.storage == Storage::kU8 ? 0 : 0x80, n - 1), x[2 * n - 1] = k.storage == Storage::kU8 ? 255 : 127;
+        if (n > 16)
+          std::memset(x.data() + n, k.storage == Storage::kU8 ? 0 : 0x80, n - 1),
+              x[2 * n - 1] = k.storage == Storage::kU8 ? 255 : 127;
         Guarded<uint8_t> y(kRows * n, 1);
         std::memcpy(y.data(), x.data(), x.size());
         fn({y.data(), y.data(), kRows, n, table.data()});

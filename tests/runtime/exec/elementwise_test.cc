@@ -1,4 +1,5 @@
-// Binary and one-input operators, quantize, dequantize, regrid: broadcasting, constants under u8 storage, integers of shape arithmetic.
+// Binary and one-input operators, quantize, dequantize, regrid: broadcasting, constants under u8 storage, integers of shape
+// arithmetic.
 #include <cmath>
 #include <limits>
 
@@ -74,7 +75,8 @@ TEST_CASE("quantized add, sub and mul follow ARITHMETIC for constants and activa
         QuantParams limits = qy;
         limits.qmin = expected_round(-1.0f / qy.scale, qy);
         std::vector<int8_t> expected(product(s.y));
-        const float m_a = static_cast<float>(static_cast<double>(qa.scale) / qy.scale), m_b = static_cast<float>(static_cast<double>(qb.scale) / qy.scale);
+        const float m_a = static_cast<float>(static_cast<double>(qa.scale) / qy.scale),
+                    m_b = static_cast<float>(static_cast<double>(qb.scale) / qy.scale);
         const float m = static_cast<float>(static_cast<double>(qa.scale) * qb.scale / qy.scale);
         for (size_t i = 0; i < expected.size(); ++i) {
           const float x = static_cast<float>(a.data<int8_t>()[broadcast_at(s.a, s.y, i)] - qa.zero_point);
@@ -93,7 +95,8 @@ TEST_CASE("integer arithmetic wraps, divides toward zero and never traps") {
   const TestTensor a = s64({7}, {7, -7, lowest, lowest, 5, 0, 1LL << 40}), b = s64({7}, {2, 2, -1, 1, 0, 3, 1LL << 30});
   check_equal({Op::kDiv, {a, b}, like(DType::kS64, {7})}, BinaryAttrs{}, std::vector<int64_t>{3, -3, lowest, lowest, 0, 0, 1024});
   check_equal({Op::kMul, {a, b}, like(DType::kS64, {7})}, BinaryAttrs{}, std::vector<int64_t>{14, -14, lowest, lowest, 0, 0, 0});
-  check_equal({Op::kAdd, {s32({2}, {INT32_MAX, 4}), s32({1}, {1})}, like(DType::kS32, {2})}, BinaryAttrs{}, std::vector<int32_t>{INT32_MIN, 5});
+  check_equal({Op::kAdd, {s32({2}, {INT32_MAX, 4}), s32({1}, {1})}, like(DType::kS32, {2})}, BinaryAttrs{},
+              std::vector<int32_t>{INT32_MIN, 5});
   check_equal({Op::kSub, {s32({}, {3}), s32({2}, {5, -6})}, like(DType::kS32, {2})}, BinaryAttrs{}, std::vector<int32_t>{-2, 9});
 }
 
@@ -103,7 +106,8 @@ TEST_CASE("operands that do not fit each other are refused, not read") {
   check_refused({Op::kAdd, {a, a}, like(DType::kF32, {2, 4})}, BinaryAttrs{}, Code::kInvalidArgument);
   check_refused({Op::kAdd, {a, random_f32({3, 2, 3}, 3)}, like(DType::kF32, {2, 3})}, BinaryAttrs{}, Code::kInvalidArgument);
   check_refused({Op::kAdd, {a, s64({1}, {1})}, like(DType::kF32, {2, 3})}, BinaryAttrs{}, Code::kUnsupported);
-  check_refused({Op::kDiv, {random_q8({4}, 1, {}), random_q8({4}, 2, {})}, like(DType::kS8, {4}, QuantParams{})}, BinaryAttrs{}, Code::kUnsupported);
+  check_refused({Op::kDiv, {random_q8({4}, 1, {}), random_q8({4}, 2, {})}, like(DType::kS8, {4}, QuantParams{})}, BinaryAttrs{},
+                Code::kUnsupported);
   BinaryAttrs limits;
   limits.lo = 2, limits.hi = 1;
   check_refused({Op::kAdd, {a, a}, like(DType::kF32, {2, 3})}, limits, Code::kInvalidArgument);
@@ -113,8 +117,10 @@ TEST_CASE("operands that do not fit each other are refused, not read") {
 
 TEST_CASE("a multiplier that float32 cannot hold is refused") {
   const QuantParams tiny{1e-38f, 0, -128, 127}, huge{3e38f, 0, -128, 127};
-  check_refused({Op::kAdd, {random_q8({4}, 1, tiny), random_q8({4}, 2, tiny)}, like(DType::kS8, {4}, huge)}, BinaryAttrs{}, Code::kInvalidArgument);
-  check_refused({Op::kMul, {random_q8({4}, 1, huge), random_q8({4}, 2, huge)}, like(DType::kS8, {4}, tiny)}, BinaryAttrs{}, Code::kInvalidArgument);
+  check_refused({Op::kAdd, {random_q8({4}, 1, tiny), random_q8({4}, 2, tiny)}, like(DType::kS8, {4}, huge)}, BinaryAttrs{},
+                Code::kInvalidArgument);
+  check_refused({Op::kMul, {random_q8({4}, 1, huge), random_q8({4}, 2, huge)}, like(DType::kS8, {4}, tiny)}, BinaryAttrs{},
+                Code::kInvalidArgument);
 }
 
 TEST_CASE("one-input functions of floats agree with libm") {

@@ -56,9 +56,18 @@ Ints ints(const std::vector<int>& v) {
 TEST_CASE("transposes of any rank and type put every element in its place") {
   const struct {
     std::vector<int> x, perm;
-  } cases[] = {{{2, 3, 17, 19}, {0, 2, 3, 1}}, {{2, 17, 19, 3}, {0, 3, 1, 2}}, {{5, 4}, {1, 0}},       {{3, 4, 5}, {2, 1, 0}},
-               {{3, 4, 5, 2}, {1, 0, 2, 3}},   {{2, 3, 4, 2}, {2, 0, 1, 3}},   {{7}, {0}},            {{}, {}},
-               {{1, 64, 20, 20}, {0, 2, 3, 1}}, {{2, 2, 3, 2, 3, 2, 2, 3}, {7, 0, 5, 2, 4, 1, 6, 3}}, {{1, 3, 160, 130}, {0, 2, 3, 1}}, {{0, 4}, {1, 0}},
+  } cases[] = {{{2, 3, 17, 19}, {0, 2, 3, 1}},
+               {{2, 17, 19, 3}, {0, 3, 1, 2}},
+               {{5, 4}, {1, 0}},
+               {{3, 4, 5}, {2, 1, 0}},
+               {{3, 4, 5, 2}, {1, 0, 2, 3}},
+               {{2, 3, 4, 2}, {2, 0, 1, 3}},
+               {{7}, {0}},
+               {{}, {}},
+               {{1, 64, 20, 20}, {0, 2, 3, 1}},
+               {{2, 2, 3, 2, 3, 2, 2, 3}, {7, 0, 5, 2, 4, 1, 6, 3}},
+               {{1, 3, 160, 130}, {0, 2, 3, 1}},
+               {{0, 4}, {1, 0}},
                {{300, 200}, {1, 0}}};
   for (const auto& c : cases) {
     for (const auto& type : kTypes) {
@@ -82,7 +91,8 @@ TEST_CASE("transposes of any rank and type put every element in its place") {
 TEST_CASE("permutations that are none are refused") {
   const TestTensor x = random_f32({2, 3}, 1);
   PermAttrs attrs;
-  for (const std::vector<int>& perm : {std::vector<int>{0, 0}, std::vector<int>{0, 2}, std::vector<int>{-1, 0}, std::vector<int>{0}, std::vector<int>{0, 1}}) {
+  for (const std::vector<int>& perm :
+       {std::vector<int>{0, 0}, std::vector<int>{0, 2}, std::vector<int>{-1, 0}, std::vector<int>{0}, std::vector<int>{0, 1}}) {
     attrs.perm = ints(perm);
     check_refused({Op::kTranspose, {x}, like(DType::kF32, {3, 2})}, attrs, Code::kInvalidArgument);
   }
@@ -110,7 +120,8 @@ TEST_CASE("slices follow ONNX: negative ends, ends past the end, backward steps"
       std::vector<uint8_t> expected(product(c.y) * dtype_bytes(type.dtype));
       for (size_t i = 0; i < product(c.y); ++i) {
         std::vector<int> at = coordinates(c.y, i);
-        for (size_t k = 0; k < c.axes.size(); ++k) at[static_cast<size_t>(c.axes[k])] *= c.y[static_cast<size_t>(c.axes[k])] > 1 ? c.steps[k] : 0;
+        for (size_t k = 0; k < c.axes.size(); ++k)
+          at[static_cast<size_t>(c.axes[k])] *= c.y[static_cast<size_t>(c.axes[k])] > 1 ? c.steps[k] : 0;
         for (size_t d = 0; d < at.size(); ++d) at[d] += c.first[d];
         move(x, position(c.x, at), &expected, i);
       }
@@ -122,7 +133,9 @@ TEST_CASE("slices follow ONNX: negative ends, ends past the end, backward steps"
 
 TEST_CASE("slices that contradict their shapes are refused") {
   const TestTensor x = random_f32({4, 10}, 1);
-  const auto refused = [&](const SliceAttrs& a, const std::vector<int>& y) { check_refused({Op::kSlice, {x}, like(DType::kF32, y)}, a, Code::kInvalidArgument); };
+  const auto refused = [&](const SliceAttrs& a, const std::vector<int>& y) {
+    check_refused({Op::kSlice, {x}, like(DType::kF32, y)}, a, Code::kInvalidArgument);
+  };
   refused({ints({1}), ints({2}), ints({7}), ints({1})}, {4, 6});
   refused({ints({1}), ints({2}), ints({7}), ints({0})}, {4, 5});
   refused({ints({2}), ints({2}), ints({7}), ints({1})}, {4, 5});
@@ -134,8 +147,12 @@ TEST_CASE("slices that contradict their shapes are refused") {
 TEST_CASE("padding surrounds, negative padding crops, and the value is the output's own") {
   const struct {
     std::vector<int> x, before, after, y;
-  } cases[] = {{{3, 4}, {1, 2}, {0, 3}, {4, 9}},     {{3, 4}, {-1, 2}, {0, -1}, {2, 5}}, {{3, 4}, {-2, 0}, {-1, 0}, {0, 4}},
-               {{3}, {-5}, {4}, {2}},                {{3}, {2}, {-4}, {1}},              {{2, 3, 5, 4}, {0, 1, 1, 0}, {0, 1, 2, 0}, {2, 5, 8, 4}},
+  } cases[] = {{{3, 4}, {1, 2}, {0, 3}, {4, 9}},
+               {{3, 4}, {-1, 2}, {0, -1}, {2, 5}},
+               {{3, 4}, {-2, 0}, {-1, 0}, {0, 4}},
+               {{3}, {-5}, {4}, {2}},
+               {{3}, {2}, {-4}, {1}},
+               {{2, 3, 5, 4}, {0, 1, 1, 0}, {0, 1, 2, 0}, {2, 5, 8, 4}},
                {{1, 90, 90, 5}, {0, 1, 1, 0}, {0, 1, 1, 0}, {1, 92, 92, 5}}};
   for (const auto& c : cases) {
     for (const auto& type : kTypes) {
@@ -190,7 +207,8 @@ TEST_CASE("concat puts inputs side by side and regrids quantized ones that need 
           if (type.quant && extent == 5) {
             x.quant = other;
             const float m = static_cast<float>(static_cast<double>(other.scale) / kGrid.scale);
-            for (uint8_t& b : v) b = static_cast<uint8_t>(expected_round(static_cast<float>(static_cast<int8_t>(b) - other.zero_point) * m, kGrid));
+            for (uint8_t& b : v)
+              b = static_cast<uint8_t>(expected_round(static_cast<float>(static_cast<int8_t>(b) - other.zero_point) * m, kGrid));
           }
           values.push_back(v);
           inputs.push_back(x);
@@ -203,7 +221,8 @@ TEST_CASE("concat puts inputs side by side and regrids quantized ones that need 
         for (size_t row = 0; row < product(lead); ++row) {
           for (const auto& v : values) {
             const size_t bytes = v.size() / product(lead);
-            expected.insert(expected.end(), v.begin() + static_cast<ptrdiff_t>(row * bytes), v.begin() + static_cast<ptrdiff_t>((row + 1) * bytes));
+            expected.insert(expected.end(), v.begin() + static_cast<ptrdiff_t>(row * bytes),
+                            v.begin() + static_cast<ptrdiff_t>((row + 1) * bytes));
           }
         }
         AxisAttrs attrs;
@@ -267,9 +286,11 @@ TEST_CASE("an index out of range reads nothing: refused when constant, else NaN,
   }
   const TestTensor q = q8({3}, {1, 2, 3}, kGrid);
   check_equal({Op::kGather, {q, s64({5}, picks)}, like(DType::kS8, {5}, kGrid)}, attrs, std::vector<int8_t>{21, 21, 21, 21, 2});
-  check_equal({Op::kGather, {s64({3}, {7, 8, 9}), s64({5}, picks)}, like(DType::kS64, {5})}, attrs, std::vector<int64_t>{0, 0, 0, 0, 8});
+  check_equal({Op::kGather, {s64({3}, {7, 8, 9}), s64({5}, picks)}, like(DType::kS64, {5})}, attrs,
+              std::vector<int64_t>{0, 0, 0, 0, 8});
   const TestTensor empty = f32({0, 2}, {});
-  for (const OpResult& r : run_everywhere({Op::kGather, {empty, s64({1}, {0})}, like(DType::kF32, {1, 2})}, attrs)) CHECK(std::isnan(r.as<float>()[1]));
+  for (const OpResult& r : run_everywhere({Op::kGather, {empty, s64({1}, {0})}, like(DType::kF32, {1, 2})}, attrs))
+    CHECK(std::isnan(r.as<float>()[1]));
 }
 
 TEST_CASE("reshape keeps the bytes, shape writes the dims") {
@@ -291,15 +312,18 @@ TEST_CASE("casts truncate toward zero, saturate from reals, keep low bits of int
   };
   const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
   const TestTensor x = f32({8}, {1.9f, -1.9f, 300.0f, -300.0f, 3e9f, -inf, nan, 1e30f});
-  check_equal({Op::kCast, {x}, like(DType::kS32, {8})}, cast(DType::kS32), std::vector<int32_t>{1, -1, 300, -300, INT32_MAX, INT32_MIN, 0, INT32_MAX});
+  check_equal({Op::kCast, {x}, like(DType::kS32, {8})}, cast(DType::kS32),
+              std::vector<int32_t>{1, -1, 300, -300, INT32_MAX, INT32_MIN, 0, INT32_MAX});
   check_equal({Op::kCast, {x}, like(DType::kU8, {8})}, cast(DType::kU8), std::vector<uint8_t>{1, 0, 255, 0, 255, 0, 0, 255});
-  check_equal({Op::kCast, {x}, like(DType::kS64, {8})}, cast(DType::kS64), std::vector<int64_t>{1, -1, 300, -300, 3000000000, INT64_MIN, 0, INT64_MAX});
+  check_equal({Op::kCast, {x}, like(DType::kS64, {8})}, cast(DType::kS64),
+              std::vector<int64_t>{1, -1, 300, -300, 3000000000, INT64_MIN, 0, INT64_MAX});
   check_equal({Op::kCast, {x}, like(DType::kBool, {8})}, cast(DType::kBool), std::vector<uint8_t>{1, 1, 1, 1, 1, 1, 1, 1});
   const TestTensor n = s64({5}, {0, -1, 257, (1LL << 32) + 5, 16777217});
   check_equal({Op::kCast, {n}, like(DType::kS32, {5})}, cast(DType::kS32), std::vector<int32_t>{0, -1, 257, 5, 16777217});
   check_equal({Op::kCast, {n}, like(DType::kU8, {5})}, cast(DType::kU8), std::vector<uint8_t>{0, 255, 1, 5, 1});
   check_equal({Op::kCast, {n}, like(DType::kBool, {5})}, cast(DType::kBool), std::vector<uint8_t>{0, 1, 1, 1, 1});
-  check_equal({Op::kCast, {n}, like(DType::kF32, {5})}, cast(DType::kF32), std::vector<float>{0, -1, 257, 4294967296.0f, 16777216.0f});
+  check_equal({Op::kCast, {n}, like(DType::kF32, {5})}, cast(DType::kF32),
+              std::vector<float>{0, -1, 257, 4294967296.0f, 16777216.0f});
   const TestTensor b = tensor_of(DType::kBool, {3}, std::vector<uint8_t>{0, 1, 7});
   check_equal({Op::kCast, {b}, like(DType::kF32, {3})}, cast(DType::kF32), std::vector<float>{0, 1, 1});
   const TestTensor big = random_f32({50001}, 5);

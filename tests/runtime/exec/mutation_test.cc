@@ -1,5 +1,5 @@
-// Programs with wrong bytes: attributes, dims, types and quantization parameters of every operator are changed at random. Each must be refused or run
-// within its memory; with AddressSanitizer a step that reads or writes outside fails here.
+// Programs with wrong bytes: attributes, dims, types and quantization parameters of every operator are changed at random.
+// Each must be refused or run within its memory; with AddressSanitizer a step that reads or writes outside fails here.
 #include "tests/machine.h"
 #include "tests/runtime/exec/op_run.h"
 
@@ -61,7 +61,11 @@ template <class Rng> void mutate(Rng& rng, BuiltProgram* built) {
   for (uint32_t k = rng() % 3 + 1; k > 0; --k) {
     const struct {
       uint32_t at, bytes;
-    } areas[] = {{h.dim_at, h.dim_count * h.dim_bytes}, {h.tensor_at, h.tensor_count * h.tensor_bytes}, {h.step_at, h.step_count * h.step_bytes}, {h.attr_at, h.attr_total}, {h.attr_at, h.attr_total}};
+    } areas[] = {{h.dim_at, h.dim_count * h.dim_bytes},
+                 {h.tensor_at, h.tensor_count * h.tensor_bytes},
+                 {h.step_at, h.step_count * h.step_bytes},
+                 {h.attr_at, h.attr_total},
+                 {h.attr_at, h.attr_total}};
     const auto& area = areas[rng() % 5];
     if (area.bytes < 4) continue;
     const uint32_t word = area.at / 4 + static_cast<uint32_t>(rng() % (area.bytes / 4));

@@ -42,7 +42,8 @@ struct TestTensor {
   template <class T> const T* data() const { return reinterpret_cast<const T*>(bytes.data()); }
 };
 
-template <class T> TestTensor tensor_of(DType t, std::vector<int> dims, const std::vector<T>& values, std::optional<QuantParams> q = {}) {
+template <class T>
+TestTensor tensor_of(DType t, std::vector<int> dims, const std::vector<T>& values, std::optional<QuantParams> q = {}) {
   TestTensor r{t, std::move(dims), std::vector<uint8_t>(values.size() * sizeof(T)), q, false};
   std::memcpy(r.bytes.data(), values.data(), r.bytes.size());
   return r;
@@ -50,8 +51,12 @@ template <class T> TestTensor tensor_of(DType t, std::vector<int> dims, const st
 inline TestTensor f32(std::vector<int> dims, const std::vector<float>& v) { return tensor_of(DType::kF32, std::move(dims), v); }
 inline TestTensor s64(std::vector<int> dims, const std::vector<int64_t>& v) { return tensor_of(DType::kS64, std::move(dims), v); }
 inline TestTensor s32(std::vector<int> dims, const std::vector<int32_t>& v) { return tensor_of(DType::kS32, std::move(dims), v); }
-inline TestTensor q8(std::vector<int> dims, const std::vector<int8_t>& v, QuantParams q) { return tensor_of(DType::kS8, std::move(dims), v, q); }
-inline TestTensor like(DType t, std::vector<int> dims, std::optional<QuantParams> q = {}) { return {t, std::move(dims), {}, q, false}; }
+inline TestTensor q8(std::vector<int> dims, const std::vector<int8_t>& v, QuantParams q) {
+  return tensor_of(DType::kS8, std::move(dims), v, q);
+}
+inline TestTensor like(DType t, std::vector<int> dims, std::optional<QuantParams> q = {}) {
+  return {t, std::move(dims), {}, q, false};
+}
 
 inline size_t product(const std::vector<int>& dims) {
   size_t n = 1;
@@ -93,7 +98,8 @@ template <class A> BuiltProgram build_op(const OpCase& c, const A& attrs) {
   std::vector<uint32_t> in;
   const auto dims = [](const TestTensor& t) { return std::vector<TestDim>(t.dims.begin(), t.dims.end()); };
   for (const TestTensor& t : c.inputs) {
-    in.push_back(t.constant ? b.constant_bytes(t.dtype, dims(t), t.bytes.data(), t.bytes.size(), Layout::kPlain, t.quant) : b.input(t.dtype, dims(t), t.quant));
+    in.push_back(t.constant ? b.constant_bytes(t.dtype, dims(t), t.bytes.data(), t.bytes.size(), Layout::kPlain, t.quant)
+                            : b.input(t.dtype, dims(t), t.quant));
   }
   const uint32_t out = b.output(c.output.dtype, dims(c.output), c.output.quant);
   b.step(c.op, attrs, in, {out});
@@ -180,7 +186,8 @@ template <class T, class A> void check_equal(const OpCase& c, const A& attrs, co
 }
 
 // Every result is within max|a - b| <= tolerance * max|b|, and equal on all storages and thread counts of one ISA.
-template <class A> void check_close(const OpCase& c, const A& attrs, const std::vector<double>& expected, double tolerance = 1e-5) {
+template <class A>
+void check_close(const OpCase& c, const A& attrs, const std::vector<double>& expected, double tolerance = 1e-5) {
   double largest = 1e-30;
   for (const double v : expected) largest = std::max(largest, std::abs(v));
   const std::vector<OpResult> results = run_everywhere(c, attrs);

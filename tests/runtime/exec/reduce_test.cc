@@ -79,7 +79,9 @@ TEST_CASE("pools follow ONNX, with padding, ceil mode, dilation and counted padd
       q_highest[at] = *std::max_element(in.begin(), in.end());
       int sum = 0;
       for (const int8_t v : in) sum += v - qx.zero_point;
-      q_means[at] = expected_round(static_cast<float>(sum) * static_cast<float>(static_cast<double>(qx.scale) / (static_cast<double>(qy.scale) * counted)), qy);
+      q_means[at] = expected_round(
+          static_cast<float>(sum) * static_cast<float>(static_cast<double>(qx.scale) / (static_cast<double>(qy.scale) * counted)),
+          qy);
     });
     check_equal({Op::kMaxPool2d, {q}, like(DType::kS8, p.y, qx)}, p.attrs, q_highest);
     check_equal({Op::kAvgPool2d, {q}, like(DType::kS8, p.y, qy)}, p.attrs, q_means);
@@ -88,7 +90,9 @@ TEST_CASE("pools follow ONNX, with padding, ceil mode, dilation and counted padd
 
 TEST_CASE("pools whose shapes and attributes disagree are refused") {
   const TestTensor x = random_f32({1, 8, 8, 3}, 1);
-  const auto refused = [&](const std::vector<int>& y, const Pool2dAttrs& a) { check_refused({Op::kAvgPool2d, {x}, like(DType::kF32, y)}, a, Code::kInvalidArgument); };
+  const auto refused = [&](const std::vector<int>& y, const Pool2dAttrs& a) {
+    check_refused({Op::kAvgPool2d, {x}, like(DType::kF32, y)}, a, Code::kInvalidArgument);
+  };
   refused({1, 5, 4, 3}, pool(2, 2, 0));
   refused({1, 4, 4, 4}, pool(2, 2, 0));
   refused({2, 4, 4, 3}, pool(2, 2, 0));
@@ -101,13 +105,15 @@ TEST_CASE("pools whose shapes and attributes disagree are refused") {
   refused({1, 1, 1, 3}, pool(INT32_MAX, 1, INT32_MAX));
   check_refused({Op::kMaxPool2d, {random_f32({8, 8, 3}, 1)}, like(DType::kF32, {4, 4, 3})}, pool(2, 2, 0), Code::kUnsupported);
   const QuantParams a{0.1f, 0, -128, 127}, b{0.2f, 0, -128, 127};
-  check_refused({Op::kMaxPool2d, {random_q8({1, 8, 8, 3}, 1, a)}, like(DType::kS8, {1, 4, 4, 3}, b)}, pool(2, 2, 0), Code::kUnsupported);
+  check_refused({Op::kMaxPool2d, {random_q8({1, 8, 8, 3}, 1, a)}, like(DType::kS8, {1, 4, 4, 3}, b)}, pool(2, 2, 0),
+                Code::kUnsupported);
 }
 
 TEST_CASE("an average over more distinct window sizes than a plan holds is refused, not approximated") {
   // 100 x 100 windows that hang over every edge count very many different numbers of taps.
   const QuantParams q{0.1f, 0, -128, 127};
-  check_refused({Op::kAvgPool2d, {random_q8({1, 100, 100, 1}, 1, q)}, like(DType::kS8, {1, 199, 199, 1}, q)}, pool(100, 1, 99), Code::kUnsupported);
+  check_refused({Op::kAvgPool2d, {random_q8({1, 100, 100, 1}, 1, q)}, like(DType::kS8, {1, 199, 199, 1}, q)}, pool(100, 1, 99),
+                Code::kUnsupported);
 }
 
 TEST_CASE("means over any axes, float and quantized") {
@@ -116,9 +122,17 @@ TEST_CASE("means over any axes, float and quantized") {
     std::vector<int> axes;
     std::vector<int> y;
   } cases[] = {
-      {{2, 7, 7, 40}, {1, 2}, {2, 1, 1, 40}}, {{2, 40, 7, 7}, {2, 3}, {2, 40}},  {{3, 5, 6}, {0, 2}, {5}},         {{3, 5, 6}, {0, 1, 2}, {}},
-      {{4, 3}, {}, {4, 3}},                   {{2, 3, 4, 5, 2}, {1, 3}, {2, 4, 2}}, {{1, 9, 1}, {0, 2}, {9}},      {{1, 130, 130, 4}, {1, 2}, {1, 4}},
-      {{300, 200}, {1}, {300}},               {{200, 300}, {0}, {300}},             {{1, 1}, {0, 1}, {1, 1}},
+      {{2, 7, 7, 40}, {1, 2}, {2, 1, 1, 40}},
+      {{2, 40, 7, 7}, {2, 3}, {2, 40}},
+      {{3, 5, 6}, {0, 2}, {5}},
+      {{3, 5, 6}, {0, 1, 2}, {}},
+      {{4, 3}, {}, {4, 3}},
+      {{2, 3, 4, 5, 2}, {1, 3}, {2, 4, 2}},
+      {{1, 9, 1}, {0, 2}, {9}},
+      {{1, 130, 130, 4}, {1, 2}, {1, 4}},
+      {{300, 200}, {1}, {300}},
+      {{200, 300}, {0}, {300}},
+      {{1, 1}, {0, 1}, {1, 1}},
   };
   const QuantParams qx{0.05f, 31, -128, 127}, qy{0.02f, -60, -128, 127};
   for (const auto& c : cases) {
@@ -144,7 +158,10 @@ TEST_CASE("means over any axes, float and quantized") {
     std::vector<int8_t> q_means(q_sums.size());
     for (size_t i = 0; i < sums.size(); ++i) {
       sums[i] /= static_cast<double>(k);
-      q_means[i] = expected_round(static_cast<float>(q_sums[i]) * static_cast<float>(static_cast<double>(qx.scale) / (static_cast<double>(qy.scale) * static_cast<double>(k))), qy);
+      q_means[i] = expected_round(
+          static_cast<float>(q_sums[i]) *
+              static_cast<float>(static_cast<double>(qx.scale) / (static_cast<double>(qy.scale) * static_cast<double>(k))),
+          qy);
     }
     check_close({Op::kMean, {x}, like(DType::kF32, c.y)}, attrs, sums);
     check_equal({Op::kMean, {q}, like(DType::kS8, c.y, qy)}, attrs, q_means);
@@ -154,7 +171,14 @@ TEST_CASE("means over any axes, float and quantized") {
 TEST_CASE("means of nothing and over axes that are not there are refused") {
   ReduceAttrs attrs;
   attrs.axes.count = 1;
-  check_refused({Op::kMean, {f32({2, 0}, {})}, like(DType::kF32, {2})}, [&] { auto a = attrs; a.axes.values[0] = 1; return a; }(), Code::kInvalidArgument);
+  check_refused(
+      {Op::kMean, {f32({2, 0}, {})}, like(DType::kF32, {2})},
+      [&] {
+        auto a = attrs;
+        a.axes.values[0] = 1;
+        return a;
+      }(),
+      Code::kInvalidArgument);
   attrs.axes.values[0] = 2;
   check_refused({Op::kMean, {random_f32({2, 3}, 1)}, like(DType::kF32, {2})}, attrs, Code::kInvalidArgument);
   attrs.axes.values[0] = -1;
@@ -166,9 +190,11 @@ TEST_CASE("means of nothing and over axes that are not there are refused") {
 TEST_CASE("softmax along any axis, float and quantized") {
   const QuantParams qx{0.08f, 4, -128, 127}, qy{1.0f / 256, -128, -128, 127};
   std::vector<uint16_t> table(256);
-  for (int d = 0; d < 256; ++d) table[static_cast<size_t>(d)] = static_cast<uint16_t>(std::nearbyint(65535 * std::exp(-static_cast<double>(qx.scale) * d)));
+  for (int d = 0; d < 256; ++d)
+    table[static_cast<size_t>(d)] = static_cast<uint16_t>(std::nearbyint(65535 * std::exp(-static_cast<double>(qx.scale) * d)));
   const TestTensor t = tensor_of(DType::kU16, {256}, table).as_constant();
-  for (const std::vector<int>& dims : {std::vector<int>{10}, std::vector<int>{3, 5, 7}, std::vector<int>{2, 21, 40, 33}, std::vector<int>{4420, 2}, std::vector<int>{200, 200}}) {
+  for (const std::vector<int>& dims : {std::vector<int>{10}, std::vector<int>{3, 5, 7}, std::vector<int>{2, 21, 40, 33},
+                                       std::vector<int>{4420, 2}, std::vector<int>{200, 200}}) {
     for (size_t axis = 0; axis < dims.size(); ++axis) {
       const TestTensor x = random_f32(dims, 51, -5, 5), q = random_q8(dims, 52, qx);
       AxisAttrs attrs;
@@ -191,7 +217,8 @@ TEST_CASE("softmax along any axis, float and quantized") {
         const float factor = 256.0f / static_cast<float>(q_sum);
         for (size_t i = 0; i < n; ++i) {
           expected[base + i * inner] = std::exp(static_cast<double>(x.data<float>()[base + i * inner])) / sum;
-          q_expected[base + i * inner] = expected_round(static_cast<float>(table[static_cast<size_t>(highest - q.data<int8_t>()[base + i * inner])]) * factor, qy);
+          q_expected[base + i * inner] = expected_round(
+              static_cast<float>(table[static_cast<size_t>(highest - q.data<int8_t>()[base + i * inner])]) * factor, qy);
         }
       }
       check_close({Op::kSoftmax, {x}, like(DType::kF32, dims)}, attrs, expected, 1e-6);
@@ -217,7 +244,8 @@ TEST_CASE("batch normalization along any axis") {
   for (const std::vector<int>& dims : {std::vector<int>{2, 9, 5, 4}, std::vector<int>{3, 17}, std::vector<int>{1, 40, 40, 33}}) {
     for (size_t axis = 0; axis < dims.size(); ++axis) {
       const int c = dims[axis];
-      const TestTensor x = random_f32(dims, 61), scale = random_f32({c}, 62).as_constant(), bias = random_f32({c}, 63).as_constant();
+      const TestTensor x = random_f32(dims, 61), scale = random_f32({c}, 62).as_constant(),
+                       bias = random_f32({c}, 63).as_constant();
       const TestTensor mean = random_f32({c}, 64).as_constant(), variance = random_f32({c}, 65, 0, 3).as_constant();
       BatchNormAttrs attrs;
       attrs.axis = static_cast<int32_t>(axis);
@@ -227,13 +255,16 @@ TEST_CASE("batch normalization along any axis") {
       std::vector<double> expected(x.elems());
       for (size_t i = 0; i < expected.size(); ++i) {
         const size_t k = i / inner % static_cast<size_t>(c);
-        expected[i] = (x.data<float>()[i] - mean.data<float>()[k]) / std::sqrt(static_cast<double>(variance.data<float>()[k]) + 0.01) * scale.data<float>()[k] + bias.data<float>()[k];
+        expected[i] = (x.data<float>()[i] - mean.data<float>()[k]) /
+                          std::sqrt(static_cast<double>(variance.data<float>()[k]) + 0.01) * scale.data<float>()[k] +
+                      bias.data<float>()[k];
       }
       check_close({Op::kBatchNorm, {x, scale, bias, mean, variance}, like(DType::kF32, dims)}, attrs, expected);
     }
   }
   const TestTensor x = random_f32({2, 3}, 1), three = random_f32({3}, 2), two = random_f32({2}, 3);
-  check_refused({Op::kBatchNorm, {x, three, three, two, three}, like(DType::kF32, {2, 3})}, BatchNormAttrs{}, Code::kInvalidArgument);
+  check_refused({Op::kBatchNorm, {x, three, three, two, three}, like(DType::kF32, {2, 3})}, BatchNormAttrs{},
+                Code::kInvalidArgument);
 }
 
 }  // namespace lathe::test
