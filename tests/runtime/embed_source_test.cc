@@ -39,7 +39,7 @@ TEST_CASE("generated source names the operators and kernels of the model and no 
   }
   CHECK(std::find(model->ops.begin(), model->ops.end(), "Softmax") != model->ops.end());
   CHECK(model->arena_bytes >= model->arena_lower_bound);
-  // The biases for u8 storage stay on the host: 16 channels of four layers in s32. 16 readable bytes come behind the last constant.
+  // The biases for u8 storage stay on the host: 16 channels of four layers in s32. 16 bytes come behind the last constant.
   CHECK(model->weight_bytes + 4 * 64 <= loaded->program.weights().size + 16);
 }
 
