@@ -48,12 +48,21 @@ double percentile(const std::vector<double>& sorted, double p) {
   return sorted[std::clamp<size_t>(rank, 1, sorted.size()) - 1];
 }
 
-// Resident bytes of this process, from the operating system; 0 where it does not say.
-uint64_t resident_bytes() {
-  std::ifstream statm("/proc/self/statm");
-  uint64_t pages = 0, resident = 0;
-  statm >> pages >> resident;
-  return statm ? resident * 4096 : 0;
+// Memory of this process that no file backs, in bytes; 0 where the operating system does not say.
+uint64_t anonymous_bytes() {
+  std::ifstream status("/proc/self/status");
+  std::string key;
+  while (status >> key) {
+    uint64_t kib = 0;
+    if (key == "RssAnon:" && status >> kib) return kib * 1024;
+  }
+  return 0;
+}
+
+// What the process needs besides the mapped model and the arena: code's data, tables, buffers of this verb.
+uint64_t runtime_bytes(const HostSession& session) {
+  const uint64_t all = anonymous_bytes(), arena = session.arena_bytes() + session.variable_bytes();
+  return all > arena ? all - arena : 0;
 }
 
 void print_text(const MeasureFlags& o, MeasuredModel& m, const std::vector<double>& us, double mean) {
@@ -69,10 +78,9 @@ void print_text(const MeasureFlags& o, MeasuredModel& m, const std::vector<doubl
              number(o.batch * 1e6 / mean)});
   const auto size = [](uint64_t bytes) { return bytes_text(static_cast<double>(bytes)); };
   const HostSession& session = m.runner.session();
-  std::printf("%smemory: mapped model %s, arena %s (lower bound %s), variables %s, process resident %s\n", table.text().c_str(),
-              size(m.model.file_bytes).c_str(), size(session.arena_bytes()).c_str(),
-              size(session.plan().arena_lower_bound).c_str(), size(session.variable_bytes()).c_str(),
-              size(resident_bytes()).c_str());
+  std::printf("%smemory: mapped model %s, runtime %s, arena %s (lower bound %s), variables %s\n", table.text().c_str(),
+              size(m.model.file_bytes).c_str(), size(runtime_bytes(session)).c_str(), size(session.arena_bytes()).c_str(),
+              size(session.plan().arena_lower_bound).c_str(), size(session.variable_bytes()).c_str());
 }
 
 void print_json(const MeasureFlags& o, MeasuredModel& m, const std::vector<double>& us, double mean) {
@@ -86,7 +94,7 @@ void print_json(const MeasureFlags& o, MeasuredModel& m, const std::vector<doubl
   out.set("model_bytes", m.model.file_bytes)
       .set("arena_bytes", session.arena_bytes())
       .set("arena_lower_bound", session.plan().arena_lower_bound);
-  out.set("variable_bytes", session.variable_bytes()).set("resident_bytes", resident_bytes());
+  out.set("variable_bytes", session.variable_bytes()).set("runtime_bytes", runtime_bytes(session));
   std::printf("%s\n", to_json(out).c_str());
 }
 
