@@ -76,6 +76,7 @@ void transpose_scalar(const TransposeArgs& g) {
 }
 
 void copy_scalar(const CopyArgs& g) {
+  if (g.n == 0) return;  // an empty tensor may have no address
   if (g.x_step == static_cast<int32_t>(g.elem_bytes)) return copy_dense(g);
   switch (g.elem_bytes) {
     case 1: return copy_steps<1>(g);
@@ -86,6 +87,7 @@ void copy_scalar(const CopyArgs& g) {
 }
 
 void fill(void* y, uint32_t n, uint32_t elem_bytes, uint64_t value) {
+  if (n == 0) return;
   uint8_t* to = static_cast<uint8_t*>(y);
   switch (elem_bytes) {
     case 1: __builtin_memset(to, static_cast<int>(value & 0xff), n); return;

@@ -50,7 +50,8 @@ Status prepare_Reshape(const PrepareInput& in, Prepared* out) {
 void run_Reshape(const RunContext& ctx, const BoundStep& step) {
   const uint8_t* x = ctx.in<uint8_t>(step, 0);
   uint8_t* y = ctx.out<uint8_t>(step, 0);
-  if (x != y) __builtin_memcpy(y, x, ctx.params<BytesParams>(step).bytes);
+  const uint32_t bytes = ctx.params<BytesParams>(step).bytes;
+  if (x != y && bytes != 0) __builtin_memcpy(y, x, bytes);
 }
 
 Status prepare_Transpose(const PrepareInput& in, Prepared* out) {
@@ -216,7 +217,8 @@ Status prepare_Assign(const PrepareInput& in, Prepared* out) {
 void run_Assign(const RunContext& ctx, const BoundStep& step) {
   uint8_t* to = ctx.operand(step, 0);
   const uint8_t* from = ctx.in<uint8_t>(step, 1);
-  if (to != from) __builtin_memcpy(to, from, ctx.params<BytesParams>(step).bytes);
+  const uint32_t bytes = ctx.params<BytesParams>(step).bytes;
+  if (to != from && bytes != 0) __builtin_memcpy(to, from, bytes);
 }
 
 }  // namespace lathe
