@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <system_error>
 
-#include "graph/file/model_file.h"
 #include "graph/import/onnx/import_onnx.h"
 #include "graph/lower/load.h"
 
@@ -24,14 +23,18 @@ Result<void> check_kind(const std::string& path) {
 
 }  // namespace
 
-Result<Graph> load_graph(const std::string& path, const ImportFlags& import) {
+Result<ModelFile> load_model(const std::string& path, const ImportFlags& import) {
   LATHE_CHECK_OK(check_kind(path));
-  if (has_extension(path, ".onnx")) {
-    LATHE_TRY(const ImportOptions options, import.options());
-    return import_onnx(path, options);
-  }
-  LATHE_TRY(ModelFile file, read_model(path));
-  return std::move(file.graph);
+  if (!has_extension(path, ".onnx")) return read_model(path);
+  LATHE_TRY(const ImportOptions options, import.options());
+  ModelFile model;
+  LATHE_TRY(model.graph, import_onnx(path, options));
+  return model;
+}
+
+Result<Graph> load_graph(const std::string& path, const ImportFlags& import) {
+  LATHE_TRY(ModelFile model, load_model(path, import));
+  return std::move(model.graph);
 }
 
 Result<HostModel> load_host_model(const std::string& path, const ImportFlags& import) {

@@ -5,13 +5,16 @@
 #include <string>
 
 #include "base/result.h"
-#include "graph/ir.h"
+#include "graph/file/model_file.h"
 #include "runtime/host/session.h"
 #include "tools/flags.h"
 
 namespace lathe::tools {
 
-// Errors name the file; a file that is no model, or of a kind that this version cannot read, is one of them.
+// The graph and what its file keeps beside it (calibration, self-checks: an .onnx has neither), from one reading. Errors name the
+// file; a file that is no model, or of a kind that this version cannot read, is one of them.
+Result<ModelFile> load_model(const std::string& path, const ImportFlags& import);
+// The graph alone.
 Result<Graph> load_graph(const std::string& path, const ImportFlags& import);
 
 struct HostModel {

@@ -1,9 +1,7 @@
 // lathe compile: lowers a model ahead of time, so that loading does no work.
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <memory>
 
-#include "graph/file/model_file.h"
 #include "tools/model.h"
 #include "tools/verb.h"
 
@@ -18,13 +16,10 @@ struct Options {
 
 Result<void> run(const Options& o) {
   LATHE_TRY(WriteOptions options, o.write.options());
-  LATHE_TRY(const Graph graph, load_graph(o.model, o.import));
-  if (std::filesystem::path(o.model).extension() == ".lathe") {
-    LATHE_TRY(ModelFile file, read_model(o.model));
-    options.calib = std::move(file.calib);
-    options.tests = std::move(file.tests);
-  }
-  LATHE_CHECK_OK(write_model(o.write.output, graph, options));
+  LATHE_TRY(ModelFile model, load_model(o.model, o.import));
+  options.calib = std::move(model.calib);
+  options.tests = std::move(model.tests);
+  LATHE_CHECK_OK(write_model(o.write.output, model.graph, options));
   o.write.print_written();
   return {};
 }

@@ -1,12 +1,10 @@
 // lathe quantize: a float model becomes INT8, with a row per operator: INT8, or float and why.
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <optional>
 
 #include "base/json.h"
-#include "graph/file/model_file.h"
 #include "graph/pass.h"
 #include "quant/observed.h"
 #include "quant/ptq.h"
@@ -35,20 +33,17 @@ struct Ranges {
   std::optional<CalibrationRun> run;  // empty: they came from the file
 };
 
-// From the data set, or else from the file's CALIB section.
-Result<Ranges> find_ranges(const Options& o, const Graph& lowered, const SessionOptions& session) {
+// From the data set, or else those that the model's file keeps.
+Result<Ranges> find_ranges(const Options& o, const ModelFile& lowered, const SessionOptions& session) {
   Ranges ranges;
   if (!o.calibration.data.empty()) {
-    LATHE_TRY(CalibrationRun run, run_calibration(lowered, o.calibration, session));
+    LATHE_TRY(CalibrationRun run, run_calibration(lowered.graph, o.calibration, session));
     ranges.observed = observed_values(run.calibration);
     ranges.table = ranges_of(run.calibration);
     ranges.run = std::move(run);
     return ranges;
   }
-  if (std::filesystem::path(o.model).extension() == ".lathe") {
-    LATHE_TRY(const ModelFile file, read_model(o.model));
-    ranges.observed = file.calib;
-  }
+  ranges.observed = lowered.calib;
   if (ranges.observed.empty())
     return fail(Code::kInvalidArgument, o.model + ": has no calibration; give --data set.toml, or run `lathe calibrate` first");
   ranges.table = ranges_of(ranges.observed);
@@ -97,10 +92,10 @@ void print_json(const QuantizeResult& result, const Ranges& ranges) {
 Result<void> run(const Options& o) {
   LATHE_TRY(WriteOptions options, o.write.options());
   LATHE_TRY(const SessionOptions session, o.session.options());
-  LATHE_TRY(Graph graph, load_graph(o.model, o.import));
-  LATHE_CHECK_OK(run_passes(graph, lowering_passes()));
-  LATHE_TRY(const Ranges ranges, find_ranges(o, graph, session));
-  LATHE_TRY(QuantizeResult result, quantize_graph(graph, ranges.table, {.per_channel = !o.per_tensor, .keep_float = o.keep}));
+  LATHE_TRY(ModelFile model, load_model(o.model, o.import));
+  LATHE_CHECK_OK(run_passes(model.graph, lowering_passes()));
+  LATHE_TRY(const Ranges ranges, find_ranges(o, model, session));
+  LATHE_TRY(QuantizeResult result, quantize_graph(model.graph, ranges.table, {.per_channel = !o.per_tensor, .keep_float = o.keep}));
   options.calib = ranges.observed;
   if (ranges.run) {
     store_preprocessing(ranges.run->data, &result.graph.metadata);
