@@ -4,6 +4,7 @@
 
 #include "graph/lower/load.h"
 #include "graph/lower/lower.h"
+#include "runtime/host/ports.h"
 
 namespace lathe {
 namespace {
@@ -80,13 +81,6 @@ struct Buffers {
   }
 };
 
-std::vector<uint32_t> input_tensors(const Program& program) {
-  std::vector<uint32_t> tensors(program.header().input_count, kNoTensor);
-  for (uint32_t t = 0; t < program.tensor_count(); ++t)
-    if (program.tensor(t).kind == TensorKind::kInput) tensors[program.tensor(t).port] = t;
-  return tensors;
-}
-
 }  // namespace
 
 RangeTable ranges_of(const Calibration& calibration) {
@@ -116,7 +110,7 @@ Result<Calibration> calibrate(const Graph& graph, const SampleSource& source, co
   for (const Shape& s : shapes) inputs.add(s);
   for (uint32_t i = 0; i < program->program.header().output_count; ++i) outputs.add(session->output_shape(i));
   const std::vector<const void*> input_pointers(inputs.pointers.begin(), inputs.pointers.end());
-  const std::vector<uint32_t> input_ids = input_tensors(program->program);
+  const std::vector<uint32_t> input_ids = port_tensors(program->program, TensorKind::kInput);
   for (uint64_t i = 0; i < source.count; ++i) {
     LATHE_CHECK_OK(source.fill(i, inputs.pointers));
     for (size_t k = 0; k < input_ids.size(); ++k) watcher.observe(input_ids[k], inputs.pointers[k]);

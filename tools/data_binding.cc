@@ -5,6 +5,7 @@
 
 #include "base/cancel.h"
 #include "base/progress.h"
+#include "runtime/host/ports.h"
 
 namespace lathe::tools {
 namespace {
@@ -49,11 +50,10 @@ Result<void> check_fit(const ModelInput& model, const DataInput& data) {
 }  // namespace
 
 std::vector<ModelInput> model_inputs(const LoadedProgram& program) {
-  std::vector<ModelInput> inputs(program.program.header().input_count);
-  for (uint32_t t = 0; t < program.program.tensor_count(); ++t) {
+  std::vector<ModelInput> inputs;
+  for (const uint32_t t : port_tensors(program.program, TensorKind::kInput)) {
     const ProgramTensor& tensor = program.program.tensor(t);
-    if (tensor.kind != TensorKind::kInput) continue;
-    ModelInput& input = inputs[tensor.port];
+    ModelInput& input = inputs.emplace_back();
     if (tensor.port < program.input_names.size()) input.name = program.input_names[tensor.port];
     input.dtype = tensor.dtype;
     for (uint32_t i = 0; i < tensor.rank; ++i) {

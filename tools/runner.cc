@@ -1,18 +1,12 @@
 #include "tools/runner.h"
 
 #include "lathe/arith.h"
+#include "runtime/host/ports.h"
 
 namespace lathe::tools {
 namespace {
 
 constexpr size_t kReadPast = 64;  // kernels may read past a buffer's end
-
-std::vector<uint32_t> ports(const Program& program, TensorKind kind, uint32_t count) {
-  std::vector<uint32_t> ids(count, kNoTensor);
-  for (uint32_t t = 0; t < program.tensor_count(); ++t)
-    if (program.tensor(t).kind == kind) ids[program.tensor(t).port] = t;
-  return ids;
-}
 
 std::string input_name(const LoadedProgram& program, size_t i) {
   return i < program.input_names.size() ? "input '" + program.input_names[i] + "'" : "input " + std::to_string(i);
@@ -30,8 +24,8 @@ Result<Runner> Runner::create(std::shared_ptr<const LoadedProgram> program, cons
   Runner r;
   r.program_ = std::move(program);
   const Program& p = r.program_->program;
-  r.input_ids_ = ports(p, TensorKind::kInput, p.header().input_count);
-  r.output_ids_ = ports(p, TensorKind::kOutput, p.header().output_count);
+  r.input_ids_ = port_tensors(p, TensorKind::kInput);
+  r.output_ids_ = port_tensors(p, TensorKind::kOutput);
   r.inputs_.resize(r.input_ids_.size());
   r.outputs_.resize(r.output_ids_.size());
   LATHE_TRY(r.session_, HostSession::create(r.program_, options));

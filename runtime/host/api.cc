@@ -5,6 +5,7 @@
 #include "lathe/session.h"
 #include "runtime/host/cpu.h"
 #include "runtime/host/model.h"
+#include "runtime/host/ports.h"
 
 namespace lathe {
 namespace {
@@ -27,13 +28,11 @@ TensorInfo describe_tensor(const Program& p, const ProgramTensor& t, const std::
   return info;
 }
 
-std::shared_ptr<const std::vector<TensorInfo>> describe_ports(const LoadedProgram& loaded, TensorKind kind, uint32_t count,
+std::shared_ptr<const std::vector<TensorInfo>> describe_ports(const LoadedProgram& loaded, TensorKind kind,
                                                               const std::vector<std::string>& names) {
-  auto infos = std::make_shared<std::vector<TensorInfo>>(count);
-  for (uint32_t i = 0; i < loaded.program.tensor_count(); ++i) {
-    const ProgramTensor& t = loaded.program.tensor(i);
-    if (t.kind == kind) (*infos)[t.port] = describe_tensor(loaded.program, t, names);
-  }
+  auto infos = std::make_shared<std::vector<TensorInfo>>();
+  for (const uint32_t t : port_tensors(loaded.program, kind))
+    infos->push_back(describe_tensor(loaded.program, loaded.program.tensor(t), names));
   return infos;
 }
 
@@ -50,9 +49,8 @@ bool is_open(const TensorInfo& info) {
 }  // namespace
 
 Model::Model(std::shared_ptr<const LoadedProgram> program) : program_(std::move(program)) {
-  const ProgramHeader& h = program_->program.header();
-  inputs_ = describe_ports(*program_, TensorKind::kInput, h.input_count, program_->input_names);
-  outputs_ = describe_ports(*program_, TensorKind::kOutput, h.output_count, program_->output_names);
+  inputs_ = describe_ports(*program_, TensorKind::kInput, program_->input_names);
+  outputs_ = describe_ports(*program_, TensorKind::kOutput, program_->output_names);
 }
 
 std::optional<Model> Model::open(const std::string& path, std::string* error) {

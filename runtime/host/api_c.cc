@@ -6,6 +6,7 @@
 #include "lathe/model.h"
 #include "runtime/host/cpu.h"
 #include "runtime/host/model.h"
+#include "runtime/host/ports.h"
 
 // A model's ports are described by the C++ class; the program is kept beside it for error codes.
 struct lathe_model {
@@ -57,20 +58,12 @@ lathe_model* make_model(lathe::Result<std::shared_ptr<const lathe::LoadedProgram
   auto model = std::make_unique<lathe_model>();
   model->program = std::move(*loaded);
   const lathe::Program& p = model->program->program;
-  model->inputs.resize(p.header().input_count);
-  model->outputs.resize(p.header().output_count);
-  model->input_names.resize(model->inputs.size());
-  model->output_names.resize(model->outputs.size());
-  for (uint32_t i = 0; i < p.tensor_count(); ++i) {
-    const lathe::ProgramTensor& t = p.tensor(i);
-    if (t.kind == lathe::TensorKind::kInput) {
-      model->inputs[t.port] = i;
-      model->input_names[t.port] = port_name(model->program->input_names, t.port);
-    } else if (t.kind == lathe::TensorKind::kOutput) {
-      model->outputs[t.port] = i;
-      model->output_names[t.port] = port_name(model->program->output_names, t.port);
-    }
-  }
+  model->inputs = lathe::port_tensors(p, lathe::TensorKind::kInput);
+  model->outputs = lathe::port_tensors(p, lathe::TensorKind::kOutput);
+  for (uint32_t i = 0; i < model->inputs.size(); ++i)
+    model->input_names.push_back(port_name(model->program->input_names, i));
+  for (uint32_t i = 0; i < model->outputs.size(); ++i)
+    model->output_names.push_back(port_name(model->program->output_names, i));
   return model.release();
 }
 

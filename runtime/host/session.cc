@@ -6,6 +6,7 @@
 #include "runtime/executor.h"
 #include "runtime/host/bind_error.h"
 #include "runtime/host/plan_blocks.h"
+#include "runtime/host/ports.h"
 #include "runtime/host/team.h"
 #include "runtime/plan/bind.h"
 
@@ -25,15 +26,9 @@ class Session final : public HostSession {
  public:
   Session(std::shared_ptr<const LoadedProgram> loaded, const SessionOptions& options)
       : loaded_(std::move(loaded)), options_(options), team_(options.threads), parallel_(team_.parallel()) {
-    const ProgramHeader& h = program().header();
-    input_tensors_.resize(h.input_count);
-    output_tensors_.resize(h.output_count);
-    for (uint32_t t = 0; t < program().tensor_count(); ++t) {
-      const ProgramTensor& x = program().tensor(t);
-      if (x.kind == TensorKind::kInput) input_tensors_[x.port] = t;
-      if (x.kind == TensorKind::kOutput) output_tensors_[x.port] = t;
-    }
-    external_.assign(h.input_count + h.output_count, nullptr);
+    input_tensors_ = port_tensors(program(), TensorKind::kInput);
+    output_tensors_ = port_tensors(program(), TensorKind::kOutput);
+    external_.assign(input_tensors_.size() + output_tensors_.size(), nullptr);
     memory_.weights = program().weights().data;
     memory_.external = external_.data();
   }
