@@ -1,9 +1,15 @@
 // Segment GEMM on AVX2 and FMA, u8 storage and float.
 //
-// The 8-bit one is exact: activations and weights are widened to 16 bits for vpmaddwd (vpmaddubsw would saturate). Rows are
-// widened once for all channels, into a buffer that stays in L1; neighbouring pixels of a convolution share most of their bytes,
-// which are then widened only once. A tile is 6 rows x 8 channels, half of a panel, in 12 accumulators of two partial sums per
-// channel. Multiply and add are one piece of inline assembly, because g++ 12 spills when it schedules 12 accumulators itself.
+// The 8-bit one is exact: activations and weights are widened to 16 bits for vpmaddwd (vpmaddubsw would saturate). A quad of k is
+// taken apart into its even and odd bytes, because two shifts do that to weights as they are packed and leave one channel to a
+// 32-bit lane: sums need no horizontal add, and stand in channel order. A block of rows is widened once for all channels, into
+// two planes (even, odd bytes); neighbouring pixels of a convolution share most of their bytes, which are then widened only once.
+// A panel of weights is widened once for all tiles of a block, and by each tile if there are few. A tile is 6 rows x 16 channels
+// in 12 accumulators. Multiply and add are one piece of inline assembly, because g++ 12 spills when it schedules 12 accumulators
+// itself.
+//
+// One row has no use for widened weights: its own bytes are split into nibbles instead, whose products with bytes fit vpmaddubsw,
+// and eight of which fit a 16-bit sum: 2 * 15 * 128 * 8 < 2^15.
 #include <immintrin.h>
 
 #include "kernels/gemm/gemm.h"
@@ -16,24 +22,28 @@ namespace {
 #define LATHE_INLINE inline __attribute__((always_inline))
 
 constexpr uint32_t kMaxRows = 6;
-constexpr uint32_t kChunkQuads = 128;                        // quads of k that are widened at a time
-constexpr uint32_t kWideRow = kChunkQuads * kGemmQuad + 16;  // the copy runs up to 15 elements over
-constexpr uint32_t kWideElems = kMaxRows * kWideRow;
-constexpr uint32_t kMaxPanels = 4;
+constexpr uint32_t kChunkQuads = 128;                                 // quads of k that are widened at a time
+constexpr uint32_t kBlockRows = 6 * kMaxRows;                         // rows whose chunks fit a plane
+constexpr uint32_t kSlack = 16;                                       // words between rows; copies run up to 15 over
+constexpr uint32_t kPlane = kBlockRows * (kChunkQuads * 2 + kSlack);  // words from an even one to its odd neighbour
+constexpr uint32_t kSumCols = 64;                                     // channels that are summed over several chunks
+constexpr uint32_t kMinTiles = 3;                                     // from which on a panel is widened for all of them
 
 LATHE_INLINE void dot(__m256i& acc, __m256i a, __m256i w) {
   __m256i product;
   asm("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+x"(acc), "=&x"(product) : "x"(a), "x"(w));
 }
 
+// Splits `n` bytes into words: bytes 0 2 4 .. to `to`, bytes 1 3 5 .. to the other plane.
 LATHE_INLINE void widen_run(const uint8_t* from, uint32_t n, int16_t* to) {
-  for (uint32_t i = 0; i < n; i += 16) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i),
-                        _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
+  for (uint32_t i = 0; i < n; i += 32, to += 16) {
+    const __m256i v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_and_si256(v, _mm256_set1_epi16(0xff)));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + kPlane), _mm256_srli_epi16(v, 8));
   }
 }
 
-// Widened rows of a tile: row r of segment s starts at data + s * seg_step + r * row_step.
+// Widened rows of a block, even plane: row r of segment s starts at data + s * seg_step + r * row_step.
 struct Wide {
   int16_t* data;
   uint32_t row_step, seg_step;
@@ -48,175 +58,337 @@ void widen_overlapping(const GemmS8Args& g, const uint8_t* a, uint32_t rows, con
 
 // Any rows: quads [first, first + w.quads) of the flat (segment, quad) order, row by row, as one segment.
 void widen_flat(const GemmS8Args& g, const uint8_t* a, uint32_t rows, uint32_t first, const Wide& w) {
-  const uint32_t quads = (g.seg_k + kGemmQuad - 1) / kGemmQuad;
+  const uint32_t quads = (g.seg_k + kGemmQuad - 1) / kGemmQuad, first_seg = first / quads, first_in_seg = first % quads;
   int16_t* row = w.data;
   for (uint32_t r = 0; r < rows; ++r, a += g.a_stride, row += w.row_step) {
     int16_t* to = row;
-    uint32_t s = first / quads, q = first % quads;
+    uint32_t s = first_seg, q = first_in_seg;
     for (uint32_t left = w.quads; left > 0; ++s, q = 0) {
       const uint32_t run = quads - q < left ? quads - q : left;
       widen_run(a + g.seg_offset[s] + static_cast<ptrdiff_t>(q * kGemmQuad), run * kGemmQuad, to);
-      to += run * kGemmQuad;
+      to += run * 2;
       left -= run;
     }
   }
 }
 
-// Half a panel, 8 channels, of the rows of a tile over one chunk of k. Sums are in the order that the horizontal add leaves:
-// channels 0 1 4 5 2 3 6 7.
-struct Half {
-  Wide wide;
-  const int8_t* w;
-  const int32_t* bias;  // in channel order; null: `sums` holds what earlier chunks left
-  int32_t* sums;        // 8 per row, rows 64 apart
-  bool last;            // finish instead of leaving sums
+// One half of four k of 8 channels each: bytes 0 and 2 (kOdd: 1 and 3) of every quad, sign-extended.
+template <bool kOdd>
+LATHE_INLINE __m256i half_quads(const int8_t* w) {
+  const __m256i v = _mm256_load_si256(reinterpret_cast<const __m256i*>(w));
+  return _mm256_srai_epi16(kOdd ? v : _mm256_slli_epi16(v, 8), 8);
+}
+
+// A panel's quads, or the first halves of them: even words, then odd words, 16 (8) channels each.
+template <int kHalves>
+void widen_weights(const int8_t* w, uint32_t quads, int16_t* to) {
+  for (; quads > 0; --quads, w += 64, to += 32 * kHalves) {
+    auto* v = reinterpret_cast<__m256i*>(to);
+    LATHE_UNROLL
+    for (int i = 0; i < kHalves; ++i) {
+      _mm256_store_si256(v + i, half_quads<false>(w + 32 * i));
+      _mm256_store_si256(v + kHalves + i, half_quads<true>(w + 32 * i));
+    }
+  }
+}
+
+// A panel, or its first half, over one chunk of k.
+struct Tile {
+  Wide wide;              // data: of the tile's first row
+  const int8_t* w;        // packed
+  const int16_t* wide_w;  // the same widened, or null
+  const int32_t* bias;    // null: `sums` holds what earlier chunks left
+  int32_t* sums;          // of this panel; rows are kSumCols apart
+  bool last;              // finish instead of leaving sums
+  bool straight;          // finish_straight will do
   const Requantize* q;
   const float* scale;
   const uint8_t* residual;  // or null
   size_t residual_step;
   uint8_t* y;
   size_t y_step;
-  uint32_t n;  // channels that exist
+  uint32_t n;  // channels that exist, at most 16
 };
 
-LATHE_INLINE __m256i summed_order(__m256i v) { return _mm256_permute4x64_epi64(v, 0xd8); }
+// kRows x kHalves products of half quads; kOdd picks the plane.
+template <int kRows, int kHalves, bool kOdd>
+LATHE_INLINE void accumulate(const int16_t* a, size_t step, const __m256i* weights, __m256i* acc) {
+  const int16_t* a3 = a + 3 * step;
+  LATHE_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    const int16_t* at = r < 3 ? a + static_cast<size_t>(r) * step : a3 + static_cast<size_t>(r - 3) * step;
+    int32_t pair;
+    __builtin_memcpy(&pair, at + (kOdd ? kPlane : 0), sizeof(pair));
+    const __m256i v = _mm256_set1_epi32(pair);
+    LATHE_UNROLL
+    for (int i = 0; i < kHalves; ++i) dot(acc[r * kHalves + i], v, weights[i]);
+  }
+}
 
-// Requantizes and stores up to 4 rows. Pairs of channels 2 and 4 change places to come back in order.
-template <int kRows>
-LATHE_INLINE void finish(const Half& h, const __m256i* sums, const uint8_t* residual, uint8_t* y) {
-  const Requantize& q = *h.q;
-  const __m256 scale = _mm256_castsi256_ps(summed_order(_mm256_castps_si256(_mm256_load_ps(h.scale))));
+template <int kRows, int kHalves>
+LATHE_INLINE void accumulate_packed(const Tile& t, __m256i* acc) {
+  const int8_t* w = t.w;
+  for (uint32_t s = 0; s < t.wide.segs; ++s) {
+    const int16_t* a = t.wide.data + static_cast<size_t>(s) * t.wide.seg_step;
+    for (uint32_t k = t.wide.quads; k > 0; --k, w += 64, a += 2) {
+      __m256i weights[kHalves];
+      LATHE_UNROLL
+      for (int i = 0; i < kHalves; ++i) weights[i] = half_quads<false>(w + 32 * i);
+      accumulate<kRows, kHalves, false>(a, t.wide.row_step, weights, acc);
+      LATHE_UNROLL
+      for (int i = 0; i < kHalves; ++i) weights[i] = half_quads<true>(w + 32 * i);
+      accumulate<kRows, kHalves, true>(a, t.wide.row_step, weights, acc);
+    }
+  }
+}
+
+template <int kRows, int kHalves>
+LATHE_INLINE void accumulate_wide(const Tile& t, __m256i* acc) {
+  const auto* w = reinterpret_cast<const __m256i*>(t.wide_w);
+  for (uint32_t s = 0; s < t.wide.segs; ++s) {
+    const int16_t* a = t.wide.data + static_cast<size_t>(s) * t.wide.seg_step;
+    for (uint32_t k = t.wide.quads; k > 0; --k, w += 2 * kHalves, a += 2) {
+      accumulate<kRows, kHalves, false>(a, t.wide.row_step, w, acc);
+      accumulate<kRows, kHalves, true>(a, t.wide.row_step, w + kHalves, acc);
+    }
+  }
+}
+
+LATHE_INLINE __m256i* sums_at(const Tile& t, int row, int half) {
+  return reinterpret_cast<__m256i*>(t.sums + row * static_cast<int>(kSumCols) + half * 8);
+}
+
+// Stores four packed vectors: two rows of 16 channels or four of 8. kFull: all channels exist.
+template <int kHalves, bool kFull>
+LATHE_INLINE void store_rows(const Tile& t, __m256i bytes, int first, int rows) {
+  LATHE_UNROLL
+  for (int i = 0; i < 4 / kHalves; ++i) {
+    if (first + i >= rows) continue;
+    uint8_t* y = t.y + static_cast<size_t>(first + i) * t.y_step;
+    __m128i lane = i < 2 / kHalves ? _mm256_castsi256_si128(bytes) : _mm256_extracti128_si256(bytes, 1);
+    if (kHalves == 1 && i % 2 == 1) lane = _mm_unpackhi_epi64(lane, lane);
+    if (!kFull) {
+      store_bytes16(y, lane, t.n);
+    } else if (kHalves == 2) {
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(y), lane);
+    } else {
+      _mm_storel_epi64(reinterpret_cast<__m128i*>(y), lane);
+    }
+  }
+}
+
+// The straight way: no residual, all channels, products_convert().
+template <int kRows, int kHalves>
+LATHE_INLINE void finish_straight(const Tile& t, const __m256i* sums) {
+  const Requantize& q = *t.q;
+  LATHE_UNROLL
+  for (int r = 0; r < kRows; r += 4 / kHalves) {
+    __m256i v[4];
+    LATHE_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const int at = r * kHalves + i;
+      v[i] = at < kRows * kHalves
+                 ? _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_cvtepi32_ps(sums[at]), _mm256_load_ps(t.scale + i % kHalves * 8)))
+                 : v[0];
+    }
+    store_rows<kHalves, true>(t, _mm256_min_epu8(pack_ordered(q, v[0], v[1], v[2], v[3]), q.hi_bytes), r, kRows);
+  }
+}
+
+// Any other: sums come from memory.
+template <int kHalves>
+__attribute__((noinline)) void finish(const Tile& t, int rows) {
+  const Requantize& q = *t.q;
+  for (int r = 0; r < rows; r += 4 / kHalves) {
+    __m256i v[4] = {};
+    for (int i = 0; i < 4; ++i) {
+      const int row = r + i / kHalves, half = i % kHalves;
+      if (row >= rows) break;
+      const uint8_t* residual =
+          t.residual == nullptr ? nullptr : t.residual + static_cast<size_t>(row) * t.residual_step + 8 * half;
+      v[i] = requantize8(q, _mm256_load_si256(sums_at(t, row, half)), _mm256_load_ps(t.scale + 8 * half), residual);
+    }
+    store_rows<kHalves, false>(t, pack_ordered(q, v[0], v[1], v[2], v[3]), r, rows);
+  }
+}
+
+template <int kRows, int kHalves>
+__attribute__((noinline)) void tile(const Tile& t) {
+  __m256i acc[kRows * kHalves];
+  LATHE_UNROLL
+  for (int i = 0; i < kRows * kHalves; ++i) {
+    const __m256i* from =
+        t.bias != nullptr ? reinterpret_cast<const __m256i*>(t.bias) + i % kHalves : sums_at(t, i / kHalves, i % kHalves);
+    acc[i] = _mm256_load_si256(from);
+  }
+  if (t.wide_w != nullptr) {
+    accumulate_wide<kRows, kHalves>(t, acc);
+  } else {
+    accumulate_packed<kRows, kHalves>(t, acc);
+  }
+  if (t.straight) return finish_straight<kRows, kHalves>(t, acc);
+  LATHE_UNROLL
+  for (int i = 0; i < kRows * kHalves; ++i) _mm256_store_si256(sums_at(t, i / kHalves, i % kHalves), acc[i]);
+  if (t.last) finish<kHalves>(t, kRows);
+}
+
+template <int kRows, int kHalves>
+LATHE_INLINE void tile_of(uint32_t rows, const Tile& t) {
+  if constexpr (kRows > 1) {
+    if (rows != kRows) return tile_of<kRows - 1, kHalves>(rows, t);
+  }
+  tile<kRows, kHalves>(t);
+}
+
+// What one call works with. Rows are split evenly: 8 rows are 4 + 4, not 6 + 2.
+struct Work {
+  const GemmS8Args& g;
+  Requantize q;
+  uint32_t base, larger;  // rows of a tile; tiles with one more
+  bool convert;           // products_convert()
+  alignas(32) int32_t sums[kBlockRows * kSumCols];
+  alignas(32) int16_t weights[kChunkQuads * 4 * kGemmPanel];
+  alignas(32) int16_t planes[2 * kPlane];
+
+  Work(const GemmS8Args& args, const Requantize& requantize, uint32_t tiles)
+      : g(args), q(requantize), base(args.m / tiles), larger(args.m % tiles), convert(products_convert(args.scale, args.n)) {}
+  uint32_t first_row(uint32_t tile) const { return tile * base + (tile < larger ? tile : larger); }
+};
+
+// Tiles [first, end) of one panel, or of its first half, over one chunk of k. `t` is for the first tile.
+template <int kHalves>
+void panel_tiles(Work& work, Tile t, uint32_t first, uint32_t end) {
+  t.wide_w = nullptr;
+  if (end - first >= kMinTiles) {
+    widen_weights<kHalves>(t.w, t.wide.segs * t.wide.quads, work.weights);
+    t.wide_w = work.weights;
+  }
+  for (uint32_t i = first; i < end; ++i) {
+    const uint32_t rows = work.base + (i < work.larger ? 1 : 0);
+    tile_of<kMaxRows, kHalves>(rows, t);
+    t.wide.data += static_cast<size_t>(rows) * t.wide.row_step;
+    t.y += rows * t.y_step;
+    if (t.residual != nullptr) t.residual += rows * t.residual_step;
+    t.sums += static_cast<size_t>(rows) * kSumCols;
+  }
+}
+
+struct Chunk {
+  uint32_t first_quad;
+  bool last;
+};
+
+// Tiles [first, end), channels [c, end_c): one chunk of k, rows of which are widened already.
+void chunk_tiles(Work& work, const Wide& wide, Chunk chunk, uint32_t first, uint32_t end, uint32_t c, uint32_t end_c) {
+  const GemmS8Args& g = work.g;
+  const size_t panel_bytes = gemm_s8_panel_bytes(g.segs, g.seg_k), row = work.first_row(first);
+  const auto* residual = static_cast<const uint8_t*>(g.residual);
+  Tile t;
+  t.wide = wide;
+  t.last = chunk.last;
+  t.q = &work.q;
+  t.residual_step = g.residual_stride;
+  t.y_step = g.y_stride;
+  for (; c < end_c; c += kGemmPanel) {
+    t.w = g.w + c / kGemmPanel * panel_bytes + static_cast<size_t>(chunk.first_quad) * 64;
+    t.bias = chunk.first_quad == 0 ? g.bias + c : nullptr;
+    t.sums = work.sums + c % kSumCols;
+    t.scale = g.scale + c;
+    t.residual = residual == nullptr ? nullptr : residual + row * g.residual_stride + c;
+    t.y = static_cast<uint8_t*>(g.y) + row * g.y_stride + c;
+    t.n = end_c - c < kGemmPanel ? end_c - c : kGemmPanel;
+    t.straight = t.last && residual == nullptr && work.convert && t.n % 8 == 0;
+    if (t.n > 8) {
+      panel_tiles<2>(work, t, first, end);
+    } else {
+      panel_tiles<1>(work, t, first, end);
+    }
+  }
+}
+
+// How planes hold `rows` rows that overlap; 0 segments if they cannot.
+Wide overlapping_form(const GemmS8Args& g, uint32_t rows, int16_t* planes) {
+  const uint32_t quads = (g.seg_k + kGemmQuad - 1) / kGemmQuad;
+  const uint64_t words = (static_cast<uint64_t>(rows - 1) * g.a_stride + static_cast<uint64_t>(quads) * kGemmQuad) / 2 + kSlack;
+  // A row that starts on an odd byte would have its planes swapped. Weights have to fit as well.
+  const bool fits = g.a_stride < g.seg_k && g.a_stride % 2 == 0 && words * g.segs <= kPlane && g.segs * quads <= kChunkQuads;
+  return {planes, g.a_stride / 2, static_cast<uint32_t>(words), fits ? g.segs : 0, quads};
+}
+
+// Tiles [first, end): at most kBlockRows rows.
+void block(Work& work, uint32_t first, uint32_t end) {
+  const GemmS8Args& g = work.g;
+  const uint32_t row = work.first_row(first), rows = work.first_row(end) - row;
+  const uint32_t all_quads = g.segs * ((g.seg_k + kGemmQuad - 1) / kGemmQuad);
+  const uint8_t* a = static_cast<const uint8_t*>(g.a) + static_cast<size_t>(row) * g.a_stride;
+  const Wide overlapping = overlapping_form(g, rows, work.planes);
+  if (overlapping.segs != 0) {
+    widen_overlapping(g, a, rows, overlapping);
+    return chunk_tiles(work, overlapping, {0, true}, first, end, 0, g.n);
+  }
+  const uint32_t most = all_quads < kChunkQuads ? all_quads : kChunkQuads, cols = all_quads <= kChunkQuads ? g.n : kSumCols;
+  for (uint32_t c = 0; c < g.n; c += cols) {
+    const uint32_t end_c = g.n - c < cols ? g.n : c + cols;
+    for (uint32_t quad = 0; quad < all_quads; quad += most) {
+      const uint32_t quads = all_quads - quad < most ? all_quads - quad : most;
+      const Wide wide{work.planes, most * 2 + kSlack, 0, 1, quads};
+      widen_flat(g, a, rows, quad, wide);
+      chunk_tiles(work, wide, {quad, quad + quads == all_quads}, first, end, c, end_c);
+    }
+  }
+}
+
+// Adds up to 8 quads of k of one row: w has kVectors vectors of 8 channels, every two of them in the next panel.
+template <int kVectors>
+LATHE_INLINE void nibble_sums(const uint8_t* a, uint32_t quads, const int8_t* w, size_t panel_bytes, __m256i* acc) {
+  const __m256i mask = _mm256_set1_epi8(0x0f);
+  __m256i high[kVectors], low[kVectors];
+  LATHE_UNROLL
+  for (int i = 0; i < kVectors; ++i) high[i] = low[i] = _mm256_setzero_si256();
+  for (; quads > 0; --quads, a += 4, w += 64) {
+    int32_t quad;
+    __builtin_memcpy(&quad, a, sizeof(quad));
+    const __m256i v = _mm256_set1_epi32(quad);
+    const __m256i v_low = _mm256_and_si256(v, mask), v_high = _mm256_and_si256(_mm256_srli_epi16(v, 4), mask);
+    LATHE_UNROLL
+    for (int i = 0; i < kVectors; ++i) {
+      const __m256i weights = _mm256_load_si256(reinterpret_cast<const __m256i*>(w + i / 2 * panel_bytes + 32 * (i % 2)));
+      high[i] = _mm256_add_epi16(high[i], _mm256_maddubs_epi16(v_high, weights));
+      low[i] = _mm256_add_epi16(low[i], _mm256_maddubs_epi16(v_low, weights));
+    }
+  }
+  LATHE_UNROLL
+  for (int i = 0; i < kVectors; ++i) {
+    acc[i] = _mm256_add_epi32(acc[i], _mm256_madd_epi16(high[i], _mm256_set1_epi16(16)));
+    acc[i] = _mm256_add_epi32(acc[i], _mm256_madd_epi16(low[i], _mm256_set1_epi16(1)));
+  }
+}
+
+// One row, channels [c, c + n), in kVectors vectors of 8.
+template <int kVectors>
+__attribute__((noinline)) void one_row(const GemmS8Args& g, const Requantize& q, uint32_t c, uint32_t n) {
+  const size_t panel_bytes = gemm_s8_panel_bytes(g.segs, g.seg_k);
+  const uint32_t quads = (g.seg_k + kGemmQuad - 1) / kGemmQuad;
+  const int8_t* w = g.w + c / kGemmPanel * panel_bytes;
+  __m256i acc[kVectors];
+  LATHE_UNROLL
+  for (int i = 0; i < kVectors; ++i) acc[i] = _mm256_load_si256(reinterpret_cast<const __m256i*>(g.bias + c + 8 * i));
+  for (uint32_t s = 0; s < g.segs; ++s) {
+    const uint8_t* a = static_cast<const uint8_t*>(g.a) + g.seg_offset[s];
+    for (uint32_t k = 0, run; k < quads; k += run, w += 64 * run) {
+      run = quads - k < 8 ? quads - k : 8;
+      nibble_sums<kVectors>(a + 4 * k, run, w, panel_bytes, acc);
+    }
+  }
+  const uint8_t* residual = g.residual == nullptr ? nullptr : static_cast<const uint8_t*>(g.residual) + c;
   __m256i v[4];
   LATHE_UNROLL
-  for (int r = 0; r < 4; ++r) {
-    if (r >= kRows) {
-      v[r] = v[0];
-      continue;
-    }
-    __m256 x = _mm256_mul_ps(_mm256_cvtepi32_ps(sums[r]), scale);
-    if (residual != nullptr)
-      x = _mm256_add_ps(x, _mm256_castsi256_ps(summed_order(
-                               _mm256_castps_si256(residual8(q, residual + static_cast<size_t>(r) * h.residual_step)))));
-    v[r] = round_scaled(q, x);
+  for (int i = 0; i < 4; ++i) {
+    v[i] = i < kVectors
+               ? requantize8(q, acc[i], _mm256_load_ps(g.scale + c + 8 * i), residual == nullptr ? nullptr : residual + 8 * i)
+               : v[0];
   }
-  const __m256i order = _mm256_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15, 0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12,
-                                         13, 10, 11, 14, 15);
-  const __m256i bytes = _mm256_shuffle_epi8(pack_ordered(q, v[0], v[1], v[2], v[3]), order);
-  LATHE_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    const __m128i pair = r < 2 ? _mm256_castsi256_si128(bytes) : _mm256_extracti128_si256(bytes, 1);
-    const int64_t row = r % 2 == 0 ? _mm_cvtsi128_si64(pair) : _mm_extract_epi64(pair, 1);
-    uint8_t* to = y + static_cast<size_t>(r) * h.y_step;
-    if (h.n >= 8) {
-      __builtin_memcpy(to, &row, 8);
-    } else {
-      __builtin_memcpy(to, &row, h.n);
-    }
-  }
-}
-
-template <int kRows>
-LATHE_INLINE void accumulate(const Half& h, __m256i* acc) {
-  LATHE_UNROLL
-  for (int i = 0; i < 2 * kRows; ++i) acc[i] = _mm256_setzero_si256();
-  const int8_t* w = h.w;
-  const size_t step = h.wide.row_step;
-  for (uint32_t s = 0; s < h.wide.segs; ++s) {
-    const int16_t *wide = h.wide.data + static_cast<size_t>(s) * h.wide.seg_step, *wide3 = wide + 3 * step;
-    for (uint32_t k = h.wide.quads; k > 0; --k, w += 64, wide += 4, wide3 += 4) {
-      const __m256i w0 = _mm256_cvtepi8_epi16(_mm_load_si128(reinterpret_cast<const __m128i*>(w)));
-      const __m256i w1 = _mm256_cvtepi8_epi16(_mm_load_si128(reinterpret_cast<const __m128i*>(w + 16)));
-      LATHE_UNROLL
-      for (int r = 0; r < kRows; ++r) {
-        int64_t quad;
-        __builtin_memcpy(&quad, r < 3 ? wide + static_cast<size_t>(r) * step : wide3 + static_cast<size_t>(r - 3) * step,
-                         sizeof(quad));
-        const __m256i a = _mm256_set1_epi64x(quad);
-        dot(acc[2 * r], a, w0);
-        dot(acc[2 * r + 1], a, w1);
-      }
-    }
-  }
-}
-
-template <int kRows>
-__attribute__((noinline)) void half_tile(const Half& h) {
-  __m256i acc[2 * kRows], sums[kRows];
-  accumulate<kRows>(h, acc);
-  const __m256i bias =
-      h.bias == nullptr ? _mm256_setzero_si256() : summed_order(_mm256_load_si256(reinterpret_cast<const __m256i*>(h.bias)));
-  LATHE_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    sums[r] = _mm256_hadd_epi32(acc[2 * r], acc[2 * r + 1]);
-    sums[r] = _mm256_add_epi32(sums[r],
-                               h.bias != nullptr ? bias : _mm256_load_si256(reinterpret_cast<const __m256i*>(h.sums + r * 64)));
-  }
-  if (!h.last) {
-    LATHE_UNROLL
-    for (int r = 0; r < kRows; ++r) _mm256_store_si256(reinterpret_cast<__m256i*>(h.sums + r * 64), sums[r]);
-    return;
-  }
-  finish<(kRows < 4 ? kRows : 4)>(h, sums, h.residual, h.y);
-  if constexpr (kRows > 4)
-    finish<kRows - 4>(h, sums + 4, h.residual == nullptr ? nullptr : h.residual + 4 * h.residual_step, h.y + 4 * h.y_step);
-}
-
-template <int kRows>
-LATHE_INLINE void half_tile_of(uint32_t rows, const Half& h) {
-  if constexpr (kRows > 1) {
-    if (rows != kRows) return half_tile_of<kRows - 1>(rows, h);
-  }
-  half_tile<kRows>(h);
-}
-
-// `rows` rows from `row` on, channels [first_c, end_c), at most 64: one chunk of k that is widened already.
-void chunk_tile(const GemmS8Args& g, const Requantize& q, const Wide& wide, uint32_t row, uint32_t rows, uint32_t first_c,
-                uint32_t end_c, uint32_t first_quad, bool last, int32_t* sums) {
-  const size_t panel_bytes = gemm_s8_panel_bytes(g.segs, g.seg_k);
-  Half h;
-  h.wide = wide;
-  h.last = last;
-  h.q = &q;
-  h.residual_step = g.residual_stride;
-  h.y_step = g.y_stride;
-  for (uint32_t c = first_c; c < end_c; c += 8) {
-    h.w = g.w + c / 16 * panel_bytes + static_cast<size_t>(first_quad) * 64 + c % 16 * 4;
-    h.bias = first_quad == 0 ? g.bias + c : nullptr;
-    h.sums = sums + (c - first_c);
-    h.scale = g.scale + c;
-    h.residual = g.residual == nullptr
-                     ? nullptr
-                     : static_cast<const uint8_t*>(g.residual) + static_cast<size_t>(row) * g.residual_stride + c;
-    h.y = static_cast<uint8_t*>(g.y) + static_cast<size_t>(row) * g.y_stride + c;
-    h.n = g.n - c;
-    half_tile_of<kMaxRows>(rows, h);
-  }
-}
-
-// `rows` rows from `row` on. All of k at once if it fits the buffer, else in chunks for up to 64 channels at a time.
-void row_tile(const GemmS8Args& g, const Requantize& q, uint32_t row, uint32_t rows, int16_t* buffer) {
-  alignas(32) int32_t sums[kMaxRows * 64];
-  const uint32_t quads = (g.seg_k + kGemmQuad - 1) / kGemmQuad, all_quads = g.segs * quads;
-  const uint8_t* a = static_cast<const uint8_t*>(g.a) + static_cast<size_t>(row) * g.a_stride;
-  const uint64_t overlapping = static_cast<uint64_t>(kMaxRows - 1) * g.a_stride + static_cast<uint64_t>(quads) * kGemmQuad + 16;
-  if (g.a_stride < g.seg_k && overlapping * g.segs <= kWideElems) {
-    const Wide wide{buffer, g.a_stride, static_cast<uint32_t>(overlapping), g.segs, quads};
-    widen_overlapping(g, a, rows, wide);
-    return chunk_tile(g, q, wide, row, rows, 0, g.n, 0, true, sums);
-  }
-  if (all_quads <= kChunkQuads) {
-    const Wide wide{buffer, kWideRow, 0, 1, all_quads};
-    widen_flat(g, a, rows, 0, wide);
-    return chunk_tile(g, q, wide, row, rows, 0, g.n, 0, true, sums);
-  }
-  for (uint32_t c = 0; c < g.n; c += 16 * kMaxPanels) {
-    const uint32_t end_c = g.n - c < 16 * kMaxPanels ? g.n : c + 16 * kMaxPanels;
-    for (uint32_t first = 0; first < all_quads; first += kChunkQuads) {
-      const Wide wide{buffer, kWideRow, 0, 1, all_quads - first < kChunkQuads ? all_quads - first : kChunkQuads};
-      widen_flat(g, a, rows, first, wide);
-      chunk_tile(g, q, wide, row, rows, c, end_c, first, first + wide.quads == all_quads, sums);
-    }
-  }
+  store_bytes(static_cast<uint8_t*>(g.y) + c, pack_ordered(q, v[0], v[1], v[2], v[3]), n);
 }
 
 // Float: kRows x 16 channels, one panel.
@@ -274,16 +446,23 @@ LATHE_INLINE void float_tile_of(uint32_t rows, const GemmF32Args& g, const float
 
 }  // namespace
 
-void gemm_u8s8s32_6x8x4_x86_avx2(const GemmS8Args& g) {
+void gemm_u8s8s32_6x16x4_x86_avx2(const GemmS8Args& g) {
   if (g.m == 0) return;
-  alignas(32) int16_t wide[kWideElems];
   const Requantize q = make_requantize(g.zero_point, g.lo, g.hi, g.residual_scale, g.residual_zero);
-  // Rows are split evenly: 8 rows are 4 + 4, not 6 + 2.
-  const uint32_t tiles = (g.m + kMaxRows - 1) / kMaxRows, base = g.m / tiles, larger = g.m % tiles;
-  for (uint32_t t = 0, row = 0, rows; t < tiles; ++t, row += rows) {
-    rows = base + (t < larger ? 1 : 0);
-    row_tile(g, q, row, rows, wide);
+  if (g.m == 1) {
+    for (uint32_t c = 0; c < g.n; c += 32) {
+      if (g.n - c > kGemmPanel) {
+        one_row<4>(g, q, c, g.n - c < 32 ? g.n - c : 32);
+      } else {
+        one_row<2>(g, q, c, g.n - c);
+      }
+    }
+    return;
   }
+  const uint32_t tiles = (g.m + kMaxRows - 1) / kMaxRows;
+  Work work(g, q, tiles);
+  for (uint32_t t = 0; t < tiles; t += kBlockRows / kMaxRows)
+    block(work, t, tiles - t < kBlockRows / kMaxRows ? tiles : t + kBlockRows / kMaxRows);
 }
 
 void gemm_f32_6x16_x86_avx2(const GemmF32Args& g) {

@@ -184,6 +184,14 @@ TEST_CASE("every 8-bit GEMM kernel equals the reference for every length of a se
   check_same({.m = 13, .n = 33, .segs = 7, .seg_k = 301}, 7);
 }
 
+TEST_CASE("every 8-bit GEMM kernel equals the reference over many rows, for k in one piece and in several") {
+  for (const uint32_t m : {18u, 35u, 36u, 37u, 73u, 150u}) {
+    check_same({.m = m, .n = 25, .segs = 1, .seg_k = 16}, m);
+    check_same({.m = m, .n = 72, .segs = 3, .seg_k = 260, .residual = m % 2 == 0}, m);
+    check_same({.m = m, .n = 40, .segs = 2, .seg_k = 24, .residual = m % 2 == 1, .a_stride = 8}, m);
+  }
+}
+
 TEST_CASE("every GEMM kernel takes rows that overlap") {
   uint32_t seed = 1;
   for (const auto& [stride, seg_k] :
