@@ -21,7 +21,7 @@ template <class L> void unary_f32(const UnaryF32Args& g) {
     case UnaryOp::kExp: return map_f32<L>(g, [](F x) __attribute__((always_inline)) { return exp_lanes<L>(x); });
     case UnaryOp::kSqrt: return map_f32<L>(g, [](F x) __attribute__((always_inline)) { return L::sqrt(x); });
     case UnaryOp::kLeakyRelu:
-      return map_f32<L>(g, [&](F x) __attribute__((always_inline)) { return F(xsimd::select(x >= F(0.0f), x, a * x)); });
+      return map_f32<L>(g, [&](F x) __attribute__((always_inline)) { return L::select(x >= F(0.0f), x, a * x); });
     case UnaryOp::kHardSwish:
       return map_f32<L>(g, [](F x) __attribute__((always_inline)) {
         return F(x * (clamp_lanes<L>(x + F(3.0f), F(0.0f), F(6.0f)) * F(1.0f / 6.0f)));
@@ -120,7 +120,7 @@ template <class L, bool kUnsigned> void regrid_8(const RegridS8Args& g) {
   uint8_t* y = static_cast<uint8_t*>(g.y);
   for_each_vector<L>(g.n, [&](uint32_t i, auto part) __attribute__((always_inline)) {
     const F d = L::to_float(L::template load8<kUnsigned>(x + i, g.c.x_flip, part) - zero);
-    L::store8(y + i, rounding(d * xsimd::select(d < F(0.0f), m_neg, m_pos)), part);
+    L::store8(y + i, rounding(d * L::select(d < F(0.0f), m_neg, m_pos)), part);
   });
 }
 

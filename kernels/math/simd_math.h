@@ -1,4 +1,4 @@
-// Vector forms of math.h over a Lanes type (x86_*_lanes.h), with fused multiply-adds. Included by ISA files only, after their
+// Vector forms of math.h over a Lanes type (<isa>_lanes.h), with fused multiply-adds. Included by ISA files only, after their
 // lanes.
 #pragma once
 #include <stdint.h>
@@ -39,7 +39,7 @@ template <class L> struct Rounding {
   typename L::I z;
   Rounding(int32_t zero_point, int32_t q_lo, int32_t q_hi)
       : lo(static_cast<float>(q_lo - zero_point)), hi(static_cast<float>(q_hi - zero_point)), z(zero_point) {}
-  [[gnu::always_inline]] typename L::I operator()(typename L::F v) const { return L::round(L::min(L::max(v, lo), hi)) + z; }
+  [[gnu::always_inline]] typename L::I operator()(typename L::F v) const { return L::round(L::limit(v, lo, hi)) + z; }
 };
 
 // At most 2 ulp, denormal results included; NaN stays NaN.
@@ -61,7 +61,7 @@ template <class L> [[gnu::always_inline]] inline typename L::F exp_lanes(typenam
 template <class L> [[gnu::always_inline]] inline typename L::F sigmoid_lanes(typename L::F x) {
   using F = typename L::F;
   const F e = exp_lanes<L>(F(0.0f) - L::abs(x));
-  return xsimd::select(x < F(0.0f), e, F(1.0f)) / (F(1.0f) + e);
+  return L::select(x < F(0.0f), e, F(1.0f)) / (F(1.0f) + e);
 }
 
 // At most 3 ulp.
@@ -73,7 +73,7 @@ template <class L> [[gnu::always_inline]] inline typename L::F tanh_lanes(typena
   for (uint32_t i = 1; i < 5; ++i) p = L::mul_add(p, z, F(C::kP[i]));
   const F small = L::mul_add(p * z, x, x);
   const F large = F(1.0f) - F(2.0f) / (exp_lanes<L>(a + a) + F(1.0f));
-  return xsimd::select(a < F(C::kSplit), small, L::with_sign(large, x));
+  return L::select(a < F(C::kSplit), small, L::with_sign(large, x));
 }
 
 }  // namespace

@@ -31,6 +31,9 @@ struct Lanes {
   static F load(const float* p, Part n) { return _mm256_maskload_ps(p, mask(n)); }
   static void store(float* p, F v, Whole) { _mm256_storeu_ps(p, v); }
   static void store(float* p, F v, Part n) { _mm256_maskstore_ps(p, mask(n), v); }
+  static void store(int32_t* p, I v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), v); }
+  // v where `m` holds, `other` elsewhere.
+  static F select(F::batch_bool_type m, F v, F other) { return xsimd::select(m, v, other); }
   // v where there are lanes, `other` in the rest.
   static F keep(F v, F, Whole) { return v; }
   static F keep(F v, F other, Part n) { return _mm256_blendv_ps(other, v, _mm256_castsi256_ps(mask(n))); }
@@ -79,6 +82,8 @@ struct Lanes {
   // v > a ? v : a and v < a ? v : a: with a NaN the second operand.
   static F max(F v, F a) { return _mm256_max_ps(v, a); }
   static F min(F v, F a) { return _mm256_min_ps(v, a); }
+  // min(max(v, lo), hi) for limits that are numbers: a NaN gives lo.
+  static F limit(F v, F lo, F hi) { return min(max(v, lo), hi); }
   static I max(I a, I b) { return _mm256_max_epi32(a, b); }
   // a * b + c and c - a * b, rounded once.
   static F mul_add(F a, F b, F c) { return _mm256_fmadd_ps(a, b, c); }

@@ -24,6 +24,8 @@ struct Lanes {
   static F load(const float* p, Part n) { return _mm512_maskz_loadu_ps(mask(n), p); }
   static void store(float* p, F v, Whole) { _mm512_storeu_ps(p, v); }
   static void store(float* p, F v, Part n) { _mm512_mask_storeu_ps(p, mask(n), v); }
+  static void store(int32_t* p, I v) { _mm512_storeu_si512(p, v); }
+  static F select(F::batch_bool_type m, F v, F other) { return xsimd::select(m, v, other); }
   static F keep(F v, F, Whole) { return v; }
   static F keep(F v, F other, Part n) { return _mm512_mask_mov_ps(other, mask(n), v); }
   static I keep(I v, I, Whole) { return v; }
@@ -50,6 +52,7 @@ struct Lanes {
   static I round(F v) { return _mm512_cvtps_epi32(v); }
   static F max(F v, F a) { return _mm512_max_ps(v, a); }
   static F min(F v, F a) { return _mm512_min_ps(v, a); }
+  static F limit(F v, F lo, F hi) { return min(max(v, lo), hi); }
   static I max(I a, I b) { return _mm512_max_epi32(a, b); }
   static F mul_add(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
   static F neg_mul_add(F a, F b, F c) { return _mm512_fnmadd_ps(a, b, c); }

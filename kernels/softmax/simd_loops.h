@@ -70,7 +70,7 @@ template <class L, bool kUnsigned>
     sums = sums + L::keep(terms<L, kUnsigned>(x + i, top, table, part), I(0), part);
   });
   uint32_t lanes[L::kWidth];
-  sums.store_unaligned(reinterpret_cast<int32_t*>(lanes));
+  L::store(reinterpret_cast<int32_t*>(lanes), sums);
   for (uint32_t i = 0; i < L::kWidth; ++i) sum += lanes[i];
   const F scale(256.0f / static_cast<float>(sum));
   const Rounding<L> rounding(-128, -128, 127);

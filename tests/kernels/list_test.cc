@@ -56,6 +56,7 @@ TEST_CASE("selection takes the best kernel that the ISA covers") {
   CHECK(select(Family::kGemmS8, Storage::kU8, kIsaScalar)->needs == kIsaScalar);
   CHECK(select(Family::kGemmS8, Storage::kS8, vnni)->storage == Storage::kS8);
   CHECK(select(Family::kGemmF32, Storage::kU8, vnni) == nullptr);
+  CHECK(select(Family::kBinaryS8, Storage::kS8, kIsaNeon | kIsaDotprod)->needs == kIsaNeon);
 }
 
 }  // namespace lathe::kernels

@@ -1,5 +1,10 @@
 // What the kernel tests share: which kernels this machine can run, deterministic data, and buffers with guard bytes.
 #pragma once
+#if defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
 #include <cstdint>
 #include <cstring>
 #include <random>
@@ -21,6 +26,7 @@ inline IsaSet runnable_isa() {
   if (__builtin_cpu_supports("avx512vnni")) have |= kIsaAvx512Vnni;
 #elif defined(__aarch64__)
   have |= kIsaNeon;
+  if ((getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0) have |= kIsaDotprod;
 #endif
   return have & built_isa();
 }
