@@ -42,26 +42,18 @@ void gemm_s8(benchmark::State& state, const Kernel& k, GemmShape s) {
   Guarded<int32_t> bias(round_up(s.n, 16) + 16);
   Guarded<float> scale(round_up(s.n, 16) + 16);
   std::fill(scale.data(), scale.data() + scale.size(), 1e-3f);
-  const int32_t offset = 0;
-  const GemmS8Args g{.a = a.data(),
-                     .a_stride = s.k,
-                     .seg_offset = &offset,
-                     .segs = 1,
-                     .seg_k = s.k,
+  const GemmS8Args g{.geo = gemm_s8_matrix(s.m, s.n, s.k, s.k, s.n),
+                     .a = a.data(),
                      .w = w.data(),
                      .bias = bias.data(),
                      .scale = scale.data(),
                      .y = y.data(),
-                     .y_stride = s.n,
                      .residual = nullptr,
-                     .residual_stride = 0,
                      .residual_scale = 0,
                      .residual_zero = 0,
                      .zero_point = 128,
                      .lo = 0,
-                     .hi = 255,
-                     .m = s.m,
-                     .n = s.n};
+                     .hi = 255};
   const auto fn = reinterpret_cast<GemmS8Fn>(k.fn);
   for (auto _ : state) fn(g);
   report(state, k, static_cast<double>(s.m) * s.n * s.k, true);
@@ -71,22 +63,14 @@ void gemm_f32(benchmark::State& state, const Kernel& k, GemmShape s) {
   std::vector<float> a(static_cast<size_t>(s.m) * s.k + 16, 0.5f), y(static_cast<size_t>(s.m) * s.n);
   Guarded<float> w(gemm_f32_packed_elems(s.n, 1, s.k) + 16);
   std::fill(w.data(), w.data() + w.size(), 0.25f);
-  const int32_t offset = 0;
-  const GemmF32Args g{.a = a.data(),
-                      .a_stride = s.k,
-                      .seg_offset = &offset,
-                      .segs = 1,
-                      .seg_k = s.k,
+  const GemmF32Args g{.geo = gemm_f32_matrix(s.m, s.n, s.k, s.k, s.n),
+                      .a = a.data(),
                       .w = w.data(),
                       .bias = nullptr,
                       .y = y.data(),
-                      .y_stride = s.n,
                       .residual = nullptr,
-                      .residual_stride = 0,
                       .lo = 0,
-                      .hi = 6,
-                      .m = s.m,
-                      .n = s.n};
+                      .hi = 6};
   const auto fn = reinterpret_cast<GemmF32Fn>(k.fn);
   for (auto _ : state) fn(g);
   report(state, k, static_cast<double>(s.m) * s.n * s.k, false);

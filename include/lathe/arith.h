@@ -54,6 +54,9 @@ constexpr int32_t requantize_residual(int32_t acc, float m, int32_t r, int32_t z
   return round_clamp(conv + res, z, lo, hi);
 }
 
+// dynamic quantization, conv, GEMM, fully connected: (float(acc) * s_t) * s_w, to which bias and residual are added in float.
+constexpr float dequantize_sum(int32_t acc, float s_t, float s_w) { return (static_cast<float>(acc) * s_t) * s_w; }
+
 // add: R(float(a - z_a) * m_a + float(b - z_b) * m_b, z). sub: the same with -.
 constexpr int32_t add_quantized(int32_t a, int32_t z_a, float m_a, int32_t b, int32_t z_b, float m_b, int32_t z, int32_t lo,
                                 int32_t hi) {

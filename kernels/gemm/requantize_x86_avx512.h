@@ -4,7 +4,8 @@
 // R(v, z) = rne(min(max(v, lo - z), hi - z)) + z. The upper bound is applied in float, before the conversion, because the
 // conversion turns an overflow into INT_MIN; below, INT_MIN saturates in the right direction, so that the lower bound is one byte
 // maximum after packing: both bounds are integers and rounding is monotonic, so the order does not change the value. Packing to
-// 16 bits and adding z there saturates beyond every 8-bit bound.
+// 16 bits and adding z there saturates beyond every 8-bit bound. Where a caller knows that no product reaches 2^31, the upper
+// bound in float can go (convert without round_scaled): one byte minimum after packing does its work.
 #pragma once
 #include <immintrin.h>
 #include <stdint.h>
@@ -14,7 +15,7 @@ namespace {
 
 struct Requantize {
   __m512 hi;     // hi - z
-  __m512i lo;    // bytes
+  __m512i lo, hi_bytes;
   __m512i zero;  // z in 16 bits
   __m512 residual_scale;
   __m512i residual_zero;
@@ -26,6 +27,7 @@ inline __attribute__((always_inline)) Requantize make_requantize(int32_t z, int3
   Requantize q;
   q.hi = _mm512_set1_ps(static_cast<float>(hi - z));
   q.lo = _mm512_set1_epi8(static_cast<char>(lo));
+  q.hi_bytes = _mm512_set1_epi8(static_cast<char>(hi));
   q.zero = _mm512_set1_epi16(static_cast<int16_t>(z));
   q.residual_scale = _mm512_set1_ps(residual_scale);
   q.residual_zero = _mm512_set1_epi32(residual_zero);
@@ -37,15 +39,18 @@ inline __attribute__((always_inline)) __m512i round_scaled(const Requantize& q, 
   return _mm512_cvtps_epi32(_mm512_min_ps(v, q.hi));
 }
 
+// float(r - z_r) * m_r of 16 bytes of u8.
+inline __attribute__((always_inline)) __m512 residual16(const Requantize& q, const uint8_t* residual) {
+  const __m512i r =
+      _mm512_sub_epi32(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(residual))), q.residual_zero);
+  return _mm512_mul_ps(_mm512_cvtepi32_ps(r), q.residual_scale);
+}
+
 // float(acc) * m, rounded; `residual`: null or 16 bytes of u8.
 inline __attribute__((always_inline)) __m512i requantize16(const Requantize& q, __m512i acc, __m512 scale,
                                                            const uint8_t* residual) {
   __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(acc), scale);
-  if (residual != nullptr) {
-    const __m512i r =
-        _mm512_sub_epi32(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(residual))), q.residual_zero);
-    v = _mm512_add_ps(v, _mm512_mul_ps(_mm512_cvtepi32_ps(r), q.residual_scale));
-  }
+  if (residual != nullptr) v = _mm512_add_ps(v, residual16(q, residual));
   return round_scaled(q, v);
 }
 
@@ -53,7 +58,7 @@ inline __attribute__((always_inline)) __m512i requantize16(const Requantize& q, 
 inline __attribute__((always_inline)) __m512i pack_lanes(const Requantize& q, __m512i v0, __m512i v1, __m512i v2, __m512i v3) {
   const __m512i a = _mm512_adds_epi16(_mm512_packs_epi32(v0, v1), q.zero);
   const __m512i b = _mm512_adds_epi16(_mm512_packs_epi32(v2, v3), q.zero);
-  return _mm512_max_epu8(_mm512_packus_epi16(a, b), q.lo);
+  return _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(a, b), q.lo), q.hi_bytes);
 }
 
 // The same in order: v0's 16 bytes, then v1's, v2's, v3's.

@@ -43,6 +43,61 @@ LATHE_INLINE void widen_run(const uint8_t* from, uint32_t n, int16_t* to) {
   }
 }
 
+// One row of pixels of a call, with its segments in one sequence.
+struct Run {
+  const GemmGeometry* geo;
+  const uint8_t* a;
+  const uint8_t* residual;  // or null
+  uint8_t* y;
+  const int8_t* w;
+  const int32_t* bias;
+  const float* scale;
+  uint32_t m, n, a_stride, y_stride, residual_stride;
+  uint32_t segs, seg_k, quads;  // quads per segment
+  size_t panel_bytes;
+  bool contiguous;  // a panel's segments follow one another, none left out
+
+  Run(const GemmS8Args& g)
+      : geo(&g.geo),
+        a(static_cast<const uint8_t*>(g.a)),
+        residual(static_cast<const uint8_t*>(g.residual)),
+        y(static_cast<uint8_t*>(g.y)),
+        w(g.w),
+        bias(g.bias),
+        scale(g.scale),
+        m(g.geo.cols),
+        n(g.geo.n),
+        a_stride(g.geo.a_col_step),
+        y_stride(g.geo.y_col_step),
+        residual_stride(g.geo.residual_col_step),
+        segs(g.geo.seg_rows * g.geo.seg_cols),
+        seg_k(g.geo.seg_k),
+        quads((seg_k + kGemmQuad - 1) / kGemmQuad),
+        panel_bytes(g.geo.w_panel_step),
+        contiguous((g.geo.seg_cols <= 1 || g.geo.w_seg_col_step == quads * 64) &&
+                   (g.geo.seg_rows <= 1 || g.geo.w_seg_row_step == g.geo.seg_cols * quads * 64)) {}
+  void next_row() {
+    a += geo->a_row_step;
+    y += geo->y_row_step;
+    if (residual != nullptr) residual += geo->residual_row_step;
+  }
+  ptrdiff_t a_at(uint32_t s) const {
+    return static_cast<ptrdiff_t>(s / geo->seg_cols) * geo->a_seg_row_step +
+           static_cast<ptrdiff_t>(s % geo->seg_cols) * geo->a_seg_col_step;
+  }
+  size_t w_at(uint32_t s) const {
+    return static_cast<size_t>(s / geo->seg_cols) * geo->w_seg_row_step + s % geo->seg_cols * geo->w_seg_col_step;
+  }
+  // Calls fn(segment, its first quad, quads) for the pieces of quads [first, first + count) of the flat (segment, quad) order.
+  template <class F>
+  LATHE_INLINE void for_each_piece(uint32_t first, uint32_t count, const F& fn) const {
+    for (uint32_t s = first / quads, q = first % quads, run; count > 0; ++s, q = 0, count -= run) {
+      run = quads - q < count ? quads - q : count;
+      fn(s, q, run);
+    }
+  }
+};
+
 // Widened rows of a block, even plane: row r of segment s starts at data + s * seg_step + r * row_step.
 struct Wide {
   int16_t* data;
@@ -51,24 +106,20 @@ struct Wide {
 };
 
 // Rows that overlap: per segment the one run of bytes that holds all of them.
-void widen_overlapping(const GemmS8Args& g, const uint8_t* a, uint32_t rows, const Wide& w) {
+void widen_overlapping(const Run& g, const uint8_t* a, uint32_t rows, const Wide& w) {
   const uint32_t run = (rows - 1) * g.a_stride + w.quads * kGemmQuad;
-  for (uint32_t s = 0; s < w.segs; ++s) widen_run(a + g.seg_offset[s], run, w.data + static_cast<size_t>(s) * w.seg_step);
+  for (uint32_t s = 0; s < w.segs; ++s) widen_run(a + g.a_at(s), run, w.data + static_cast<size_t>(s) * w.seg_step);
 }
 
 // Any rows: quads [first, first + w.quads) of the flat (segment, quad) order, row by row, as one segment.
-void widen_flat(const GemmS8Args& g, const uint8_t* a, uint32_t rows, uint32_t first, const Wide& w) {
-  const uint32_t quads = (g.seg_k + kGemmQuad - 1) / kGemmQuad, first_seg = first / quads, first_in_seg = first % quads;
+void widen_flat(const Run& g, const uint8_t* a, uint32_t rows, uint32_t first, const Wide& w) {
   int16_t* row = w.data;
   for (uint32_t r = 0; r < rows; ++r, a += g.a_stride, row += w.row_step) {
     int16_t* to = row;
-    uint32_t s = first_seg, q = first_in_seg;
-    for (uint32_t left = w.quads; left > 0; ++s, q = 0) {
-      const uint32_t run = quads - q < left ? quads - q : left;
-      widen_run(a + g.seg_offset[s] + static_cast<ptrdiff_t>(q * kGemmQuad), run * kGemmQuad, to);
+    g.for_each_piece(first, w.quads, [&](uint32_t seg, uint32_t q, uint32_t run) {
+      widen_run(a + g.a_at(seg) + static_cast<ptrdiff_t>(q * kGemmQuad), run * kGemmQuad, to);
       to += run * 2;
-      left -= run;
-    }
+    });
   }
 }
 
@@ -242,7 +293,7 @@ LATHE_INLINE void tile_of(uint32_t rows, const Tile& t) {
 
 // What one call works with. Rows are split evenly: 8 rows are 4 + 4, not 6 + 2.
 struct Work {
-  const GemmS8Args& g;
+  const Run& g;
   Requantize q;
   uint32_t base, larger;  // rows of a tile; tiles with one more
   bool convert;           // products_convert()
@@ -250,17 +301,22 @@ struct Work {
   alignas(32) int16_t weights[kChunkQuads * 4 * kGemmPanel];
   alignas(32) int16_t planes[2 * kPlane];
 
-  Work(const GemmS8Args& args, const Requantize& requantize, uint32_t tiles)
+  Work(const Run& args, const Requantize& requantize, uint32_t tiles)
       : g(args), q(requantize), base(args.m / tiles), larger(args.m % tiles), convert(products_convert(args.scale, args.n)) {}
   uint32_t first_row(uint32_t tile) const { return tile * base + (tile < larger ? tile : larger); }
 };
 
 // Tiles [first, end) of one panel, or of its first half, over one chunk of k. `t` is for the first tile.
 template <int kHalves>
-void panel_tiles(Work& work, Tile t, uint32_t first, uint32_t end) {
+void panel_tiles(Work& work, Tile t, const int8_t* panel, uint32_t first_quad, uint32_t first, uint32_t end) {
+  t.w = panel + static_cast<size_t>(first_quad) * 64;
   t.wide_w = nullptr;
-  if (end - first >= kMinTiles) {
-    widen_weights<kHalves>(t.w, t.wide.segs * t.wide.quads, work.weights);
+  if (end - first >= kMinTiles || !work.g.contiguous) {
+    int16_t* to = work.weights;
+    work.g.for_each_piece(first_quad, t.wide.segs * t.wide.quads, [&](uint32_t seg, uint32_t q, uint32_t run) {
+      widen_weights<kHalves>(panel + work.g.w_at(seg) + static_cast<size_t>(q) * 64, run, to);
+      to += static_cast<size_t>(run) * 32 * kHalves;
+    });
     t.wide_w = work.weights;
   }
   for (uint32_t i = first; i < end; ++i) {
@@ -280,9 +336,9 @@ struct Chunk {
 
 // Tiles [first, end), channels [c, end_c): one chunk of k, rows of which are widened already.
 void chunk_tiles(Work& work, const Wide& wide, Chunk chunk, uint32_t first, uint32_t end, uint32_t c, uint32_t end_c) {
-  const GemmS8Args& g = work.g;
-  const size_t panel_bytes = gemm_s8_panel_bytes(g.segs, g.seg_k), row = work.first_row(first);
-  const auto* residual = static_cast<const uint8_t*>(g.residual);
+  const Run& g = work.g;
+  const size_t row = work.first_row(first);
+  const uint8_t* residual = g.residual;
   Tile t;
   t.wide = wide;
   t.last = chunk.last;
@@ -290,25 +346,25 @@ void chunk_tiles(Work& work, const Wide& wide, Chunk chunk, uint32_t first, uint
   t.residual_step = g.residual_stride;
   t.y_step = g.y_stride;
   for (; c < end_c; c += kGemmPanel) {
-    t.w = g.w + c / kGemmPanel * panel_bytes + static_cast<size_t>(chunk.first_quad) * 64;
+    const int8_t* panel = g.w + c / kGemmPanel * g.panel_bytes;
     t.bias = chunk.first_quad == 0 ? g.bias + c : nullptr;
     t.sums = work.sums + c % kSumCols;
     t.scale = g.scale + c;
     t.residual = residual == nullptr ? nullptr : residual + row * g.residual_stride + c;
-    t.y = static_cast<uint8_t*>(g.y) + row * g.y_stride + c;
+    t.y = g.y + row * g.y_stride + c;
     t.n = end_c - c < kGemmPanel ? end_c - c : kGemmPanel;
     t.straight = t.last && residual == nullptr && work.convert && t.n % 8 == 0;
     if (t.n > 8) {
-      panel_tiles<2>(work, t, first, end);
+      panel_tiles<2>(work, t, panel, chunk.first_quad, first, end);
     } else {
-      panel_tiles<1>(work, t, first, end);
+      panel_tiles<1>(work, t, panel, chunk.first_quad, first, end);
     }
   }
 }
 
 // How planes hold `rows` rows that overlap; 0 segments if they cannot.
-Wide overlapping_form(const GemmS8Args& g, uint32_t rows, int16_t* planes) {
-  const uint32_t quads = (g.seg_k + kGemmQuad - 1) / kGemmQuad;
+Wide overlapping_form(const Run& g, uint32_t rows, int16_t* planes) {
+  const uint32_t quads = g.quads;
   const uint64_t words = (static_cast<uint64_t>(rows - 1) * g.a_stride + static_cast<uint64_t>(quads) * kGemmQuad) / 2 + kSlack;
   // A row that starts on an odd byte would have its planes swapped. Weights have to fit as well.
   const bool fits = g.a_stride < g.seg_k && g.a_stride % 2 == 0 && words * g.segs <= kPlane && g.segs * quads <= kChunkQuads;
@@ -317,10 +373,10 @@ Wide overlapping_form(const GemmS8Args& g, uint32_t rows, int16_t* planes) {
 
 // Tiles [first, end): at most kBlockRows rows.
 void block(Work& work, uint32_t first, uint32_t end) {
-  const GemmS8Args& g = work.g;
+  const Run& g = work.g;
   const uint32_t row = work.first_row(first), rows = work.first_row(end) - row;
-  const uint32_t all_quads = g.segs * ((g.seg_k + kGemmQuad - 1) / kGemmQuad);
-  const uint8_t* a = static_cast<const uint8_t*>(g.a) + static_cast<size_t>(row) * g.a_stride;
+  const uint32_t all_quads = g.segs * g.quads;
+  const uint8_t* a = g.a + static_cast<size_t>(row) * g.a_stride;
   const Wide overlapping = overlapping_form(g, rows, work.planes);
   if (overlapping.segs != 0) {
     widen_overlapping(g, a, rows, overlapping);
@@ -329,11 +385,12 @@ void block(Work& work, uint32_t first, uint32_t end) {
   const uint32_t most = all_quads < kChunkQuads ? all_quads : kChunkQuads, cols = all_quads <= kChunkQuads ? g.n : kSumCols;
   for (uint32_t c = 0; c < g.n; c += cols) {
     const uint32_t end_c = g.n - c < cols ? g.n : c + cols;
-    for (uint32_t quad = 0; quad < all_quads; quad += most) {
-      const uint32_t quads = all_quads - quad < most ? all_quads - quad : most;
-      const Wide wide{work.planes, most * 2 + kSlack, 0, 1, quads};
+    for (uint32_t quad = 0, end_quad;; quad = end_quad) {
+      end_quad = all_quads - quad < most ? all_quads : quad + most;
+      const Wide wide{work.planes, most * 2 + kSlack, 0, 1, end_quad - quad};
       widen_flat(g, a, rows, quad, wide);
-      chunk_tiles(work, wide, {quad, quad + quads == all_quads}, first, end, c, end_c);
+      chunk_tiles(work, wide, {quad, end_quad == all_quads}, first, end, c, end_c);
+      if (end_quad == all_quads) break;
     }
   }
 }
@@ -366,21 +423,20 @@ LATHE_INLINE void nibble_sums(const uint8_t* a, uint32_t quads, const int8_t* w,
 
 // One row, channels [c, c + n), in kVectors vectors of 8.
 template <int kVectors>
-__attribute__((noinline)) void one_row(const GemmS8Args& g, const Requantize& q, uint32_t c, uint32_t n) {
-  const size_t panel_bytes = gemm_s8_panel_bytes(g.segs, g.seg_k);
-  const uint32_t quads = (g.seg_k + kGemmQuad - 1) / kGemmQuad;
-  const int8_t* w = g.w + c / kGemmPanel * panel_bytes;
+__attribute__((noinline)) void one_row(const Run& g, const Requantize& q, uint32_t c, uint32_t n) {
+  const int8_t* panel = g.w + c / kGemmPanel * g.panel_bytes;
   __m256i acc[kVectors];
   LATHE_UNROLL
   for (int i = 0; i < kVectors; ++i) acc[i] = _mm256_load_si256(reinterpret_cast<const __m256i*>(g.bias + c + 8 * i));
   for (uint32_t s = 0; s < g.segs; ++s) {
-    const uint8_t* a = static_cast<const uint8_t*>(g.a) + g.seg_offset[s];
-    for (uint32_t k = 0, run; k < quads; k += run, w += 64 * run) {
-      run = quads - k < 8 ? quads - k : 8;
-      nibble_sums<kVectors>(a + 4 * k, run, w, panel_bytes, acc);
+    const uint8_t* a = g.a + g.a_at(s);
+    const int8_t* w = panel + g.w_at(s);
+    for (uint32_t k = 0, run; k < g.quads; k += run, w += 64 * run) {
+      run = g.quads - k < 8 ? g.quads - k : 8;
+      nibble_sums<kVectors>(a + 4 * k, run, w, g.panel_bytes, acc);
     }
   }
-  const uint8_t* residual = g.residual == nullptr ? nullptr : static_cast<const uint8_t*>(g.residual) + c;
+  const uint8_t* residual = g.residual == nullptr ? nullptr : g.residual + c;
   __m256i v[4];
   LATHE_UNROLL
   for (int i = 0; i < 4; ++i) {
@@ -388,7 +444,25 @@ __attribute__((noinline)) void one_row(const GemmS8Args& g, const Requantize& q,
                ? requantize8(q, acc[i], _mm256_load_ps(g.scale + c + 8 * i), residual == nullptr ? nullptr : residual + 8 * i)
                : v[0];
   }
-  store_bytes(static_cast<uint8_t*>(g.y) + c, pack_ordered(q, v[0], v[1], v[2], v[3]), n);
+  store_bytes(g.y + c, pack_ordered(q, v[0], v[1], v[2], v[3]), n);
+}
+
+// All of one row of pixels.
+void gemm_run(const Run& g, const Requantize& q) {
+  if (g.m == 1) {
+    for (uint32_t c = 0; c < g.n; c += 32) {
+      if (g.n - c > kGemmPanel) {
+        one_row<4>(g, q, c, g.n - c < 32 ? g.n - c : 32);
+      } else {
+        one_row<2>(g, q, c, g.n - c);
+      }
+    }
+    return;
+  }
+  const uint32_t tiles = (g.m + kMaxRows - 1) / kMaxRows;
+  Work work(g, q, tiles);
+  for (uint32_t t = 0; t < tiles; t += kBlockRows / kMaxRows)
+    block(work, t, tiles - t < kBlockRows / kMaxRows ? tiles : t + kBlockRows / kMaxRows);
 }
 
 // Float: kRows x 16 channels, one panel.
@@ -401,30 +475,33 @@ __attribute__((noinline)) void float_tile(const GemmF32Args& g, const float* a, 
     acc[r][0] = bias == nullptr ? _mm256_setzero_ps() : _mm256_load_ps(bias);
     acc[r][1] = bias == nullptr ? _mm256_setzero_ps() : _mm256_load_ps(bias + 8);
   }
-  const size_t stride = g.a_stride;
-  for (uint32_t s = 0; s < g.segs; ++s) {
-    const float* base = a + g.seg_offset[s];
-    const float* base3 = base + 3 * stride;
-    for (uint32_t k = 0; k < g.seg_k; ++k, w += 16, ++base, ++base3) {
-      const __m256 w0 = _mm256_load_ps(w), w1 = _mm256_load_ps(w + 8);
-      LATHE_UNROLL
-      for (int r = 0; r < kRows; ++r) {
-        const __m256 v = _mm256_broadcast_ss(r < 3 ? base + r * stride : base3 + (r - 3) * stride);
-        acc[r][0] = _mm256_fmadd_ps(v, w0, acc[r][0]);
-        acc[r][1] = _mm256_fmadd_ps(v, w1, acc[r][1]);
+  const size_t stride = g.geo.a_col_step;
+  for (uint32_t i = 0; i < g.geo.seg_rows; ++i) {
+    const float* seg = a + static_cast<ptrdiff_t>(i) * g.geo.a_seg_row_step;
+    const float* seg_w = w + static_cast<size_t>(i) * g.geo.w_seg_row_step;
+    for (uint32_t j = 0; j < g.geo.seg_cols; ++j, seg += g.geo.a_seg_col_step, seg_w += g.geo.w_seg_col_step) {
+      const float *base = seg, *base3 = seg + 3 * stride, *panel = seg_w;
+      for (uint32_t k = 0; k < g.geo.seg_k; ++k, panel += 16, ++base, ++base3) {
+        const __m256 w0 = _mm256_load_ps(panel), w1 = _mm256_load_ps(panel + 8);
+        LATHE_UNROLL
+        for (int r = 0; r < kRows; ++r) {
+          const __m256 v = _mm256_broadcast_ss(r < 3 ? base + r * stride : base3 + (r - 3) * stride);
+          acc[r][0] = _mm256_fmadd_ps(v, w0, acc[r][0]);
+          acc[r][1] = _mm256_fmadd_ps(v, w1, acc[r][1]);
+        }
       }
     }
   }
   const __m256 lo = _mm256_set1_ps(g.lo), hi = _mm256_set1_ps(g.hi);
   LATHE_UNROLL
-  for (int r = 0; r < kRows; ++r, y += g.y_stride) {
+  for (int r = 0; r < kRows; ++r, y += g.geo.y_col_step) {
     alignas(32) float row[16];
     __m256 v[2];
     LATHE_UNROLL
     for (int i = 0; i < 2; ++i) {
       v[i] = acc[r][i];
       if (residual != nullptr)
-        v[i] = _mm256_add_ps(v[i], _mm256_loadu_ps(residual + static_cast<size_t>(r) * g.residual_stride + 8 * i));
+        v[i] = _mm256_add_ps(v[i], _mm256_loadu_ps(residual + static_cast<size_t>(r) * g.geo.residual_col_step + 8 * i));
       // The second operand passes when either is NaN.
       v[i] = _mm256_min_ps(hi, _mm256_max_ps(lo, v[i]));
     }
@@ -444,41 +521,37 @@ LATHE_INLINE void float_tile_of(uint32_t rows, const GemmF32Args& g, const float
   float_tile<kRows>(g, a, w, bias, residual, y, n);
 }
 
+// One row of pixels.
+void float_run(const GemmF32Args& g, const float* a, const float* residual, float* y) {
+  const uint32_t m = g.geo.cols;
+  const uint32_t tiles = (m + kMaxRows - 1) / kMaxRows, base = m / tiles, larger = m % tiles;
+  for (uint32_t c = 0; c < g.geo.n; c += 16) {
+    const uint32_t n = g.geo.n - c < 16 ? g.geo.n - c : 16;
+    for (uint32_t t = 0, row = 0, rows; t < tiles; ++t, row += rows) {
+      rows = base + (t < larger ? 1 : 0);
+      float_tile_of<kMaxRows>(rows, g, a + static_cast<size_t>(row) * g.geo.a_col_step,
+                              g.w + static_cast<size_t>(c / 16) * g.geo.w_panel_step, g.bias == nullptr ? nullptr : g.bias + c,
+                              residual == nullptr ? nullptr : residual + static_cast<size_t>(row) * g.geo.residual_col_step + c,
+                              y + static_cast<size_t>(row) * g.geo.y_col_step + c, n);
+    }
+  }
+}
+
 }  // namespace
 
 void gemm_u8s8s32_6x16x4_x86_avx2(const GemmS8Args& g) {
-  if (g.m == 0) return;
+  if (g.geo.cols == 0) return;
   const Requantize q = make_requantize(g.zero_point, g.lo, g.hi, g.residual_scale, g.residual_zero);
-  if (g.m == 1) {
-    for (uint32_t c = 0; c < g.n; c += 32) {
-      if (g.n - c > kGemmPanel) {
-        one_row<4>(g, q, c, g.n - c < 32 ? g.n - c : 32);
-      } else {
-        one_row<2>(g, q, c, g.n - c);
-      }
-    }
-    return;
-  }
-  const uint32_t tiles = (g.m + kMaxRows - 1) / kMaxRows;
-  Work work(g, q, tiles);
-  for (uint32_t t = 0; t < tiles; t += kBlockRows / kMaxRows)
-    block(work, t, tiles - t < kBlockRows / kMaxRows ? tiles : t + kBlockRows / kMaxRows);
+  Run run(g);
+  for (uint32_t i = 0; i < g.geo.rows; ++i, run.next_row()) gemm_run(run, q);
 }
 
 void gemm_f32_6x16_x86_avx2(const GemmF32Args& g) {
-  if (g.m == 0) return;
-  const size_t panel_elems = static_cast<size_t>(g.segs) * g.seg_k * kGemmPanel;
-  const uint32_t tiles = (g.m + kMaxRows - 1) / kMaxRows, base = g.m / tiles, larger = g.m % tiles;
-  for (uint32_t c = 0; c < g.n; c += 16) {
-    const uint32_t n = g.n - c < 16 ? g.n - c : 16;
-    for (uint32_t t = 0, row = 0, rows; t < tiles; ++t, row += rows) {
-      rows = base + (t < larger ? 1 : 0);
-      float_tile_of<kMaxRows>(rows, g, g.a + static_cast<size_t>(row) * g.a_stride, g.w + c / 16 * panel_elems,
-                              g.bias == nullptr ? nullptr : g.bias + c,
-                              g.residual == nullptr ? nullptr : g.residual + static_cast<size_t>(row) * g.residual_stride + c,
-                              g.y + static_cast<size_t>(row) * g.y_stride + c, n);
-    }
-  }
+  if (g.geo.cols == 0) return;
+  for (uint32_t i = 0; i < g.geo.rows; ++i)
+    float_run(g, g.a + static_cast<size_t>(i) * g.geo.a_row_step,
+              g.residual == nullptr ? nullptr : g.residual + static_cast<size_t>(i) * g.geo.residual_row_step,
+              g.y + static_cast<size_t>(i) * g.geo.y_row_step);
 }
 
 }  // namespace lathe::kernels

@@ -1,68 +1,32 @@
-// Segment GEMM on AVX512-VNNI, u8 storage.
-//
-// A tile is rows x panels of 16 channels in up to 24 accumulators: 6 x 4, 8 x 3, 12 x 2 or 12 x 1. Four bytes of a row are
-// broadcast straight from memory against one vector of weights per panel (4 k of 16 channels). The dot product is inline
-// assembly: gcc 12 spills a tile of this size when it sees the intrinsic.
+// Segment GEMM on AVX512-VNNI, u8 storage: tiles of up to 24 accumulators, 6 x 4, 8 x 3, 12 x 2 or 12 x 1 panels of 16 channels.
 #include <immintrin.h>
 
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/requantize_x86_avx512.h"
-#include "kernels/simd.h"
+#include "kernels/gemm/tile_x86_avx512vnni.h"
 
 namespace lathe::kernels {
 namespace {
 
-inline __attribute__((always_inline)) void dot(__m512i& acc, __m512i a, __m512i w) {
-  asm("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(a), "v"(w));
-}
+using BytePixels = Pixels<uint8_t, uint8_t>;
 
-inline __attribute__((always_inline)) __m512i broadcast4(const uint8_t* p) {
-  int32_t v;
-  __builtin_memcpy(&v, p, sizeof(v));
-  return _mm512_set1_epi32(v);
-}
-
-// One call's constants, and where the current panels and rows are.
+// One call's constants, and where the current panels are.
 struct Place {
-  const GemmS8Args* g;
+  const GemmGeometry* geo;
   Requantize q;
-  size_t panel_bytes;
-  uint32_t quads;  // per segment
+  bool bounded;  // no product leaves int32: the float clamp can go
   const int8_t* w;
   const int32_t* bias;
   const float* scale;
-  const uint8_t* a;
-  uint8_t* y;
-  const uint8_t* residual;
-  uint32_t tail;  // channels of the last panel here, 1 .. 16
+  const int32_t* w_zero;  // of weights with zero points, else null
+  uint32_t tail;          // channels of the last panel here, 1 .. 16
 };
 
-// Sums of kRows x kPanels. Row r is addressed as base[r / 3] + (r % 3) * stride, which x86 does without a pointer per row.
-template <int kRows, int kPanels>
-inline __attribute__((always_inline)) void accumulate(const Place& p, __m512i* acc) {
-  constexpr int kBases = (kRows + 2) / 3;
-  LATHE_UNROLL
-  for (int i = 0; i < kRows * kPanels; ++i) acc[i] = _mm512_load_si512(p.bias + 16 * (i % kPanels));
-  const int8_t* w = p.w;
-  const size_t stride = p.g->a_stride;
-  for (uint32_t s = 0; s < p.g->segs; ++s) {
-    const uint8_t* base[kBases];
-    LATHE_UNROLL
-    for (int i = 0; i < kBases; ++i) base[i] = p.a + p.g->seg_offset[s] + 3 * stride * static_cast<size_t>(i);
-    for (uint32_t k = 0; k < p.quads; ++k, w += 64) {
-      __m512i weights[kPanels];
-      LATHE_UNROLL
-      for (int z = 0; z < kPanels; ++z) weights[z] = _mm512_load_si512(w + static_cast<size_t>(z) * p.panel_bytes);
-      LATHE_UNROLL
-      for (int r = 0; r < kRows; ++r) {
-        const __m512i a = broadcast4(base[r / 3] + static_cast<size_t>(r % 3) * stride);
-        LATHE_UNROLL
-        for (int z = 0; z < kPanels; ++z) dot(acc[r * kPanels + z], a, weights[z]);
-      }
-      LATHE_UNROLL
-      for (int i = 0; i < kBases; ++i) base[i] += 4;
-    }
-  }
+// |acc| <= 2^31 and |r - z_r| <= 255, so with these limits |float(acc) * m + float(r - z_r) * m_r| < 2^31 after every rounding.
+bool products_fit(const float* scale, uint32_t n, float residual_scale) {
+  __m512 most = _mm512_setzero_ps();
+  for (uint32_t c = 0; c < n; c += 16) most = _mm512_max_ps(most, _mm512_load_ps(scale + c));
+  return _mm512_cmp_ps_mask(most, _mm512_set1_ps(0.5f), _CMP_LE_OQ) == 0xffff && residual_scale < 1e6f;
 }
 
 inline __attribute__((always_inline)) void store16(uint8_t* y, __m128i v, uint32_t count) {
@@ -88,104 +52,129 @@ inline __attribute__((always_inline)) void store_row(uint8_t* y, __m512i v, int 
     if (tail == 16) {
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), half);
     } else {
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(y), _mm256_castsi256_si128(half));
-      store16(y + 16, _mm256_extracti128_si256(half, 1), tail);
+      _mm256_mask_storeu_epi8(y, static_cast<__mmask32>((0x10000u << tail) - 1), half);
     }
-  } else if constexpr (kPanels == 3) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), _mm512_castsi512_si256(v));
-    store16(y + 32, _mm512_extracti32x4_epi32(v, 2), tail);
   } else {
-    if (tail == 16) {
+    if (kPanels == 4 && tail == 16) {
       _mm512_storeu_si512(y, v);
     } else {
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), _mm512_castsi512_si256(v));
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(y + 32), _mm512_extracti32x4_epi32(v, 2));
-      store16(y + 48, _mm512_extracti32x4_epi32(v, 3), tail);
+      constexpr int kBefore = 16 * (kPanels - 1);
+      _mm512_mask_storeu_epi8(y, static_cast<__mmask64>((((uint64_t{1} << tail) - 1) << kBefore) | ((uint64_t{1} << kBefore) - 1)),
+                              v);
     }
   }
 }
 
+// How a tile ends, each a template instance so that the loop over rows has no branch.
+enum class Finish { kBounded, kBoundedResidual, kAny };
+
 // Four accumulators are packed at a time: one row of 3 or 4 panels, two rows of 2, or four rows of 1.
-template <int kRows, int kPanels>
-inline __attribute__((always_inline)) void finish(const Place& p, const __m512i* acc) {
+template <Finish kFinish, int kRows, int kPanels, bool kHalf>
+inline __attribute__((always_inline)) void finish(const Place& p, const BytePixels& px, const Sums<kRows, kPanels, kHalf>& sums) {
   constexpr int kRowsAtOnce = kPanels == 1 ? 4 : kPanels == 2 ? 2 : 1;
+  const Requantize q = p.q;
+  const uint32_t tail = p.tail;
+  __m512 scale[kPanels];
+  LATHE_UNROLL
+  for (int z = 0; z < kPanels; ++z) scale[z] = _mm512_load_ps(p.scale + 16 * z);
   LATHE_UNROLL
   for (int r0 = 0; r0 < kRows; r0 += kRowsAtOnce) {
     __m512i v[4];
     LATHE_UNROLL
     for (int i = 0; i < 4; ++i) {
       const int r = r0 + i / kPanels, z = i % kPanels;
-      if (r < kRows && i < kRowsAtOnce * kPanels) {
-        const uint8_t* residual =
-            p.residual != nullptr ? p.residual + static_cast<size_t>(r) * p.g->residual_stride + 16 * z : nullptr;
-        v[i] = requantize16(p.q, acc[r * kPanels + z], _mm512_load_ps(p.scale + 16 * z), residual);
-      } else {
+      if (r >= kRows || i >= kRowsAtOnce * kPanels) {
         v[i] = _mm512_setzero_si512();
+        continue;
       }
+      __m512 x = _mm512_mul_ps(_mm512_cvtepi32_ps(sums.at(r, z)), scale[z]);
+      if (kFinish == Finish::kBoundedResidual || (kFinish == Finish::kAny && px.residual != nullptr))
+        x = _mm512_add_ps(x, residual16(q, px.residual + px.residual_at[r] + 16 * z));
+      v[i] = kFinish == Finish::kAny ? round_scaled(q, x) : _mm512_cvtps_epi32(x);
     }
-    const __m512i bytes = pack_ordered(p.q, v[0], v[1], v[2], v[3]);
+    const __m512i bytes = pack_ordered(q, v[0], v[1], v[2], v[3]);
     LATHE_UNROLL
     for (int i = 0; i < kRowsAtOnce; ++i) {
-      if (r0 + i < kRows) store_row<kPanels>(p.y + static_cast<size_t>(r0 + i) * p.g->y_stride, bytes, i, p.tail);
+      if (r0 + i < kRows) store_row<kPanels>(px.y + px.y_at[r0 + i], bytes, i, tail);
     }
   }
 }
 
-template <int kRows, int kPanels>
-__attribute__((noinline)) void tile(const Place& p) {
-  __m512i acc[kRows * kPanels];
-  accumulate<kRows, kPanels>(p, acc);
-  finish<kRows, kPanels>(p, acc);
-}
-
-template <int kRows, int kPanels>
-inline __attribute__((always_inline)) void tile_of(uint32_t rows, const Place& p) {
-  if constexpr (kRows > 1) {
-    if (rows != kRows) return tile_of<kRows - 1, kPanels>(rows, p);
+template <int kRows, int kPanels, bool kHalf>
+__attribute__((noinline)) void tiles(const Place& p, BytePixels px, uint32_t count) {
+  for (; count > 0; --count, px.advance(kRows)) {
+    const uint8_t* row[kRows];
+    LATHE_UNROLL
+    for (int r = 0; r < kRows; ++r) row[r] = px.a + px.a_at[r];
+    Sums<kRows, kPanels, kHalf> sums;
+    sums.compute(*p.geo, row, p.w, p.bias);
+    if (!p.bounded) {
+      finish<Finish::kAny>(p, px, sums);
+    } else if (px.residual != nullptr) {
+      finish<Finish::kBoundedResidual>(p, px, sums);
+    } else {
+      finish<Finish::kBounded>(p, px, sums);
+    }
   }
-  tile<kRows, kPanels>(p);
 }
 
-// All rows of one group of panels, split evenly: 14 rows are 7 + 7, not 12 + 2.
+// All pixels of a block for one group of panels.
+template <int kMaxRows, int kPanels, bool kHalf>
+inline __attribute__((always_inline)) void group(const Place& p, BytePixels px, uint32_t m) {
+  for_each_tile_size<kMaxRows>(m, [&]<int kRows>(uint32_t count) {
+    tiles<kRows, kPanels, kHalf>(p, px, count);
+    px.advance(count * kRows);
+  });
+}
+
 template <int kMaxRows, int kPanels>
-void all_rows(Place p) {
-  const GemmS8Args& g = *p.g;
-  const uint32_t tiles = (g.m + kMaxRows - 1) / kMaxRows, base = g.m / tiles, larger = g.m % tiles;
-  for (uint32_t t = 0; t < tiles; ++t) {
-    const uint32_t rows = base + (t < larger ? 1 : 0);
-    tile_of<kMaxRows, kPanels>(rows, p);
-    p.a += static_cast<size_t>(rows) * g.a_stride;
-    p.y += static_cast<size_t>(rows) * g.y_stride;
-    if (p.residual != nullptr) p.residual += static_cast<size_t>(rows) * g.residual_stride;
+void group_of(const Place& p, const BytePixels& px, uint32_t m) {
+  if (p.tail <= 8) {
+    group<kMaxRows, kPanels, true>(p, px, m);
+  } else {
+    group<kMaxRows, kPanels, false>(p, px, m);
+  }
+}
+
+// Panels that the next group takes of `left`: few pixels fill the registers with more rows of fewer panels, and no group is left
+// with one panel, which would load nearly as much as it multiplies.
+uint32_t group_panels(uint32_t left, uint32_t m) {
+  const uint32_t most = m > 8 && m <= 12 ? 2 : m > 6 && m <= 8 ? 3 : 4;
+  if (left == most + 1 && most > 2) return most - 1;
+  return left < most ? left : most;
+}
+
+void block(const GemmS8Args& g, Place p, BytePixels px, uint32_t m) {
+  const uint32_t all = (g.geo.n + 15) / 16;
+  uint8_t* const y = px.y;
+  const uint8_t* const residual = px.residual;
+  for (uint32_t first = 0, panels; first < all; first += panels) {
+    panels = group_panels(all - first, m);
+    const uint32_t c = 16 * first;
+    p.w = g.w + static_cast<size_t>(first) * g.geo.w_panel_step;
+    p.bias = g.bias + c;
+    p.scale = g.scale + c;
+    px.y = y + c;
+    px.residual = residual == nullptr ? nullptr : residual + c;
+    p.tail = g.geo.n - c >= 16 * panels ? 16 : (g.geo.n - c) - 16 * (panels - 1);
+    switch (panels) {
+      case 4: group_of<6, 4>(p, px, m); break;
+      case 3: group_of<8, 3>(p, px, m); break;
+      case 2: group_of<12, 2>(p, px, m); break;
+      default: group_of<12, 1>(p, px, m); break;
+    }
   }
 }
 
 }  // namespace
 
 void gemm_u8s8s32_6x64x4_x86_avx512vnni(const GemmS8Args& g) {
-  if (g.m == 0) return;
-  Place p;
-  p.g = &g;
+  Place p{};
+  p.geo = &g.geo;
   p.q = make_requantize(g.zero_point, g.lo, g.hi, g.residual_scale, g.residual_zero);
-  p.panel_bytes = gemm_s8_panel_bytes(g.segs, g.seg_k);
-  p.quads = (g.seg_k + kGemmQuad - 1) / kGemmQuad;
-  p.a = static_cast<const uint8_t*>(g.a);
-  for (uint32_t c = 0, panels; c < g.n; c += 16 * panels) {
-    const uint32_t left = (g.n - c + 15) / 16;
-    panels = left < 4 ? left : 4;
-    p.w = g.w + static_cast<size_t>(c / 16) * p.panel_bytes;
-    p.bias = g.bias + c;
-    p.scale = g.scale + c;
-    p.y = static_cast<uint8_t*>(g.y) + c;
-    p.residual = g.residual == nullptr ? nullptr : static_cast<const uint8_t*>(g.residual) + c;
-    p.tail = g.n - c >= 16 * panels ? 16 : (g.n - c) - 16 * (panels - 1);
-    switch (panels) {
-      case 4: all_rows<6, 4>(p); break;
-      case 3: all_rows<8, 3>(p); break;
-      case 2: all_rows<12, 2>(p); break;
-      default: all_rows<12, 1>(p); break;
-    }
-  }
+  p.bounded = products_fit(g.scale, g.geo.n, g.residual == nullptr ? 0.0f : g.residual_scale);
+  for_each_block(g.geo, static_cast<const uint8_t*>(g.a), static_cast<uint8_t*>(g.y), static_cast<const uint8_t*>(g.residual),
+                 [&](const BytePixels& px, uint32_t m) { block(g, p, px, m); });
 }
 
 }  // namespace lathe::kernels

@@ -22,7 +22,8 @@ struct FloatPath {
   static const float* residual(const RunContext& ctx, const BoundStep& s) {
     return s.n_in > conv_residual(false) ? ctx.in<float>(s, conv_residual(false)) : nullptr;
   }
-  static uint32_t gemm_panel_elems(const ConvParams& p) { return p.segs * p.seg_k * kGemmPanel; }
+  // Packed elements of one segment of a panel.
+  static uint32_t gemm_seg_elems(const ConvParams& p) { return kernels::gemm_f32_panel_elems(1, p.seg_k); }
   static uint32_t dw_panel_elems(const ConvParams& p) { return p.kh * p.kw * kGemmPanel; }
   // Everything that is the same for all calls of a step.
   template <class Args>
@@ -55,7 +56,7 @@ struct QuantizedPath {
   static const uint8_t* residual(const RunContext& ctx, const BoundStep& s) {
     return s.n_in > conv_residual(true) ? ctx.in<uint8_t>(s, conv_residual(true)) : nullptr;
   }
-  static uint32_t gemm_panel_elems(const ConvParams& p) { return kernels::gemm_s8_panel_bytes(p.segs, p.seg_k); }
+  static uint32_t gemm_seg_elems(const ConvParams& p) { return kernels::gemm_s8_panel_bytes(1, p.seg_k); }
   static uint32_t dw_panel_elems(const ConvParams& p) { return kernels::dwconv_s8_packed_bytes(kGemmPanel, p.kh, p.kw); }
   template <class Args>
   static void set_constants(const ConvParams& p, Args* a) {
@@ -113,18 +114,9 @@ void copy_padded(const ConvParams& p, const typename Path::T* x, const Task& t, 
 template <class Path>
 const typename Path::T* task_input(const ConvParams& p, const typename Path::T* x, const Task& t, uint8_t* scratch) {
   if (p.copies == 0) return x + (static_cast<size_t>(t.image) * p.ih + static_cast<size_t>(t.row) * p.stride_h) * p.row;
-  auto* padded = reinterpret_cast<typename Path::T*>(scratch + p.offset_bytes);
+  auto* padded = reinterpret_cast<typename Path::T*>(scratch);
   copy_padded<Path>(p, x, t, padded);
   return padded;
-}
-
-const int32_t* segment_offsets(const ConvParams& p, uint8_t* scratch) {
-  if (p.offset_bytes == 0) return p.offsets;
-  auto* offsets = reinterpret_cast<int32_t*>(scratch);
-  // Too many to store: either one per kernel row or one per tap.
-  const uint32_t per_row = p.segs / p.kh;
-  for (uint32_t s = 0; s < p.segs; ++s) offsets[s] = static_cast<int32_t>(s / per_row * p.tap_row + s % per_row * p.tap_col);
-  return offsets;
 }
 
 template <class Path>
@@ -145,34 +137,44 @@ struct Runner {
         residual(Path::residual(ctx, s)),
         y(ctx.out<T>(s, 0)) {}
 
-  typename Path::GemmArgs gemm_args(const int32_t* offsets, uint32_t a_stride) const {
+  // A rectangle of output pixels whose first one sees the input at step a_row, a_col per pixel.
+  typename Path::GemmArgs gemm_args(uint32_t rows, uint32_t cols) const {
     typename Path::GemmArgs g{};
     Path::set_constants(p, &g);
-    g.seg_offset = offsets;
-    g.segs = p.segs;
-    g.seg_k = p.seg_k;
-    g.a_stride = a_stride;
-    g.y_stride = g.residual_stride = p.oc;
+    const uint32_t seg = Path::gemm_seg_elems(p);
+    g.geo.rows = rows;
+    g.geo.cols = cols;
+    g.geo.a_row_step = p.stride_h * p.row;
+    g.geo.a_col_step = p.stride_w * p.ic;
+    g.geo.y_row_step = g.geo.residual_row_step = p.ow * p.oc;
+    g.geo.y_col_step = g.geo.residual_col_step = p.oc;
+    g.geo.seg_rows = p.kh;
+    g.geo.seg_cols = p.segs / p.kh;
+    g.geo.seg_k = p.seg_k;
+    g.geo.a_seg_row_step = static_cast<int32_t>(p.tap_row);
+    g.geo.a_seg_col_step = static_cast<int32_t>(p.tap_col);
+    g.geo.w_seg_row_step = g.geo.seg_cols * seg;
+    g.geo.w_seg_col_step = seg;
+    g.geo.w_panel_step = p.segs * seg;
     return g;
   }
 
   // Channels [c, c + n) of group `group`, for output pixels from `pixel` on.
   void set_place(typename Path::GemmArgs* g, size_t pixel, uint32_t group, uint32_t c, uint32_t n) const {
     const uint32_t padded_n = kernels::round_up(p.n, kGemmPanel);
-    g->w = w + (static_cast<size_t>(group) * (padded_n / kGemmPanel) + c / kGemmPanel) * Path::gemm_panel_elems(p);
+    g->w = w + (static_cast<size_t>(group) * (padded_n / kGemmPanel) + c / kGemmPanel) * g->geo.w_panel_step;
     path.set_channels(group * padded_n + c, g);
     const size_t at = pixel * p.oc + group * p.n + c;
     g->y = y + at;
     g->residual = residual == nullptr ? nullptr : residual + at;
-    g->n = n;
+    g->geo.n = n;
   }
 
   void matrix(typename Path::GemmFn fn, uint32_t index) const {
     const Task t = task_at(p, index, p.images * p.oh * p.ow);
-    typename Path::GemmArgs g = gemm_args(p.offsets, p.ic);
+    typename Path::GemmArgs g = gemm_args(1, t.rows);
     set_place(&g, t.row, 0, t.c, t.n);
     g.a = x + static_cast<size_t>(t.row) * p.ic;
-    g.m = t.rows;
     fn(g);
   }
 
@@ -180,17 +182,13 @@ struct Runner {
   void bands(typename Path::GemmFn fn, uint32_t index, uint8_t* scratch) const {
     const Task t = task_at(p, index, p.oh);
     const T* input = task_input<Path>(p, x, t, scratch);
-    typename Path::GemmArgs g = gemm_args(segment_offsets(p, scratch), p.stride_w * p.ic);
-    g.m = p.ow;
+    typename Path::GemmArgs g = gemm_args(t.rows, p.ow);
     const uint32_t most = p.call_panels * kGemmPanel;
     for (uint32_t group = 0; group < p.groups; ++group) {
       for (uint32_t c = t.c; c < t.c + t.n; c += most) {
-        const uint32_t n = t.c + t.n - c < most ? t.c + t.n - c : most;
-        for (uint32_t r = 0; r < t.rows; ++r) {
-          set_place(&g, (static_cast<size_t>(t.image) * p.oh + t.row + r) * p.ow, group, c, n);
-          g.a = input + static_cast<size_t>(r) * p.stride_h * p.row + group * (p.ic / p.groups);
-          fn(g);
-        }
+        set_place(&g, (static_cast<size_t>(t.image) * p.oh + t.row) * p.ow, group, c, t.c + t.n - c < most ? t.c + t.n - c : most);
+        g.a = input + group * (p.ic / p.groups);
+        fn(g);
       }
     }
   }

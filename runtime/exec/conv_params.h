@@ -13,8 +13,6 @@
 
 namespace lathe {
 
-inline constexpr uint32_t kMaxStoredOffsets = 64;
-
 enum class ConvMode : uint32_t { kMatrix = 0, kBands = 1, kDepthwise = 2 };
 
 // 32-bit members only. Sizes and steps in elements unless they say bytes.
@@ -36,10 +34,8 @@ struct ConvParams {
   uint32_t task_panels, panel_tasks;  // panels of a task, tasks over panels
   uint32_t call_panels;               // panels of one kernel call: their weights stay near while rows pass
   uint32_t slot_bytes;                // scratch of a slot
-  uint32_t offset_bytes;              // of it, for segment offsets when they are too many for `offsets`
   int32_t pad_value, zero_point, lo_q, hi_q, residual_zero;
   float residual_scale, lo, hi;
-  int32_t offsets[kMaxStoredOffsets];
 };
 
 // Operand positions (runtime/exec/exec.h).

@@ -153,11 +153,10 @@ Status cut_conv_tasks(const PrepareInput& in, const ConvPacking& packing, ConvPa
   p->panel_tasks = ceil_div(panels, p->task_panels);
   p->call_panels = !matrix && weight_bytes > 24576 ? 4 : panels;
 
-  p->offset_bytes = p->mode != ConvMode::kDepthwise && p->segs > kMaxStoredOffsets ? kernels::round_up(p->segs * 4, 64) : 0;
   uint32_t input_rows = 0;  // in scratch: a block's input, or one row of padding
   if (p->copies != 0 && rows != 0) input_rows = (p->block_rows - 1) * p->stride_h + p->row_count;
   if (p->mode == ConvMode::kDepthwise && p->pads != 0) input_rows = 1;
-  p->slot_bytes = p->offset_bytes + (input_rows != 0 ? kernels::round_up(input_rows * p->row * elem + 64, 64) : 0);
+  p->slot_bytes = input_rows != 0 ? kernels::round_up(input_rows * p->row * elem + 64, 64) : 0;
   const uint64_t tasks = static_cast<uint64_t>(images) * p->row_tasks * p->panel_tasks;
   const uint32_t slots = tasks > 1 ? max_u32(in.threads, 1) : 1;
   const uint64_t scratch = static_cast<uint64_t>(slots) * p->slot_bytes;
@@ -226,9 +225,6 @@ void set_geometry(const Conv2dAttrs& attrs, const Shape& x, const Shape& y, Conv
   p->row_count = (p->kh - 1) * p->dilation_h + 1;
   p->tap_row = p->dilation_h * p->row;
   p->tap_col = p->dilation_w * p->ic;
-  const uint32_t per_row = p->segs == 0 ? 1 : p->segs / p->kh;
-  for (uint32_t s = 0; s < p->segs && s < kMaxStoredOffsets; ++s)
-    p->offsets[s] = static_cast<int32_t>(s / per_row * p->tap_row + s % per_row * p->tap_col);
 }
 
 }  // namespace

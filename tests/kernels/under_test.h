@@ -55,9 +55,14 @@ class Guarded {
   const T* data() const { return reinterpret_cast<const T*>(bytes_.data() + begin_); }
   size_t size() const { return n_; }
   // True if no byte outside rows x row_elems, rows `stride` elements apart, was touched.
-  bool intact(size_t rows, size_t row_elems, size_t stride) const {
+  bool intact(size_t rows, size_t row_elems, size_t stride) const { return intact(1, rows, row_elems, 0, stride); }
+  // The same for rows x cols pixels of `elems`.
+  bool intact(size_t rows, size_t cols, size_t elems, size_t row_step, size_t col_step) const {
     std::vector<uint8_t> copy = bytes_;
-    for (size_t r = 0; r < rows; ++r) std::memset(copy.data() + begin_ + r * stride * sizeof(T), kPattern, row_elems * sizeof(T));
+    for (size_t i = 0; i < rows; ++i) {
+      for (size_t j = 0; j < cols; ++j)
+        std::memset(copy.data() + begin_ + (i * row_step + j * col_step) * sizeof(T), kPattern, elems * sizeof(T));
+    }
     for (const uint8_t b : copy) {
       if (b != kPattern) return false;
     }

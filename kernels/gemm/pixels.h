@@ -1,0 +1,97 @@
+// How the kernels of this folder walk over the pixels of a call: portable, for ISA files only.
+//
+// A tile takes some pixels in order, across rows: pixel r of a tile reads at a + a_at[r] and writes at y + y_at[r]. Where all
+// pixels are equally far apart the offsets are the same for every tile and the bases move; else the offsets of a block of pixels
+// are written down once for all its panels, and the bases stay.
+#pragma once
+#include "kernels/gemm/gemm.h"
+#include "kernels/simd.h"
+
+namespace lathe::kernels {
+namespace {
+
+inline constexpr uint32_t kBlockPixels = 192;
+inline constexpr uint32_t kMaxTileRows = 16;
+
+struct PixelTable {
+  uint32_t a[kBlockPixels], y[kBlockPixels], residual[kBlockPixels];
+};
+
+// The pixels from a tile's first one on. A: elements of a; Y: of y and residual.
+template <class A, class Y>
+struct Pixels {
+  const A* a;
+  Y* y;
+  const Y* residual;  // or null
+  const uint32_t *a_at, *y_at, *residual_at;
+  // What one pixel moves the bases and the offsets.
+  uint32_t a_step, y_step, residual_step, table_step;
+
+  inline __attribute__((always_inline)) void advance(uint32_t rows) {
+    a += static_cast<size_t>(rows) * a_step;
+    y += static_cast<size_t>(rows) * y_step;
+    if (residual != nullptr) residual += static_cast<size_t>(rows) * residual_step;
+    a_at += static_cast<size_t>(rows) * table_step;
+    y_at += static_cast<size_t>(rows) * table_step;
+    residual_at += static_cast<size_t>(rows) * table_step;
+  }
+};
+
+inline bool equally_spaced(const GemmGeometry& g, bool residual) {
+  if (g.rows == 1) return true;
+  return g.a_row_step == g.cols * g.a_col_step && g.y_row_step == g.cols * g.y_col_step &&
+         (!residual || g.residual_row_step == g.cols * g.residual_col_step);
+}
+
+// Offsets of `count` pixels from `first` on.
+inline void fill_table(const GemmGeometry& g, uint32_t first, uint32_t count, PixelTable* t) {
+  uint32_t i = first / g.cols, j = first % g.cols;
+  for (uint32_t p = 0; p < count; ++p) {
+    t->a[p] = i * g.a_row_step + j * g.a_col_step;
+    t->y[p] = i * g.y_row_step + j * g.y_col_step;
+    t->residual[p] = i * g.residual_row_step + j * g.residual_col_step;
+    if (++j == g.cols) j = 0, ++i;
+  }
+}
+
+// Calls fn(pixels, count) for blocks of pixels that together are all of the call.
+template <class A, class Y, class F>
+inline __attribute__((always_inline)) void for_each_block(const GemmGeometry& g, const A* a, Y* y, const Y* residual, const F& fn) {
+  const uint32_t m = g.rows * g.cols;
+  if (m == 0) return;
+  PixelTable table;
+  Pixels<A, Y> px{a, y, residual, table.a, table.y, table.residual, 0, 0, 0, 1};
+  if (equally_spaced(g, residual != nullptr)) {
+    GemmGeometry row = g;
+    row.cols = m;
+    fill_table(row, 0, m < kMaxTileRows ? m : kMaxTileRows, &table);
+    px.a_step = g.a_col_step, px.y_step = g.y_col_step, px.residual_step = g.residual_col_step, px.table_step = 0;
+    return fn(px, m);
+  }
+  for (uint32_t first = 0; first < m; first += kBlockPixels) {
+    const uint32_t count = m - first < kBlockPixels ? m - first : kBlockPixels;
+    fill_table(g, first, count, &table);
+    fn(px, count);
+  }
+}
+
+// Calls fn.operator()<rows>() with rows in [1, kMax] as a constant.
+template <int kMax, class F>
+inline __attribute__((always_inline)) void with_rows(uint32_t rows, const F& fn) {
+  if constexpr (kMax > 1) {
+    if (rows != kMax) return with_rows<kMax - 1>(rows, fn);
+  }
+  fn.template operator()<kMax>();
+}
+
+// Cuts m pixels into tiles of at most kMax and of even size: 14 pixels are 7 + 7, not 12 + 2. Calls fn.operator()<rows>(tiles),
+// once or twice, in order.
+template <int kMax, class F>
+inline __attribute__((always_inline)) void for_each_tile_size(uint32_t m, const F& fn) {
+  const uint32_t tiles = (m + kMax - 1) / kMax, base = m / tiles, larger = m % tiles;
+  if (larger != 0) with_rows<kMax>(base + 1, [&]<int kRows>() { fn.template operator()<kRows>(larger); });
+  with_rows<kMax>(base, [&]<int kRows>() { fn.template operator()<kRows>(tiles - larger); });
+}
+
+}  // namespace
+}  // namespace lathe::kernels

@@ -1,0 +1,82 @@
+// The inner product of the AVX512-VNNI kernels: sums of a tile of rows x panels in registers. For this folder's ISA file only.
+//
+// Four bytes of a row are broadcast straight from memory against one vector of weights per panel (4 k of 16 channels). The last
+// panel of a tile may be a half: up to 8 channels cost a 256-bit dot product, half of a 512-bit one. The dot product is inline
+// assembly: gcc 12 spills a tile of this size when it sees the intrinsic.
+#pragma once
+#include <immintrin.h>
+
+#include "kernels/gemm/pixels.h"
+
+namespace lathe::kernels {
+namespace {
+
+inline __attribute__((always_inline)) void dot(__m512i& acc, __m512i a, __m512i w) {
+  asm("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(a), "v"(w));
+}
+inline __attribute__((always_inline)) void dot(__m256i& acc, __m256i a, __m256i w) {
+  asm("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(a), "v"(w));
+}
+
+inline __attribute__((always_inline)) __m512i broadcast4(const uint8_t* p) {
+  int32_t v;
+  __builtin_memcpy(&v, p, sizeof(v));
+  return _mm512_set1_epi32(v);
+}
+
+// Sums of kRows x kPanels; with kHalf the last panel is 8 channels wide and lies in `half`.
+template <int kRows, int kPanels, bool kHalf>
+struct Sums {
+  static constexpr int kFull = kPanels - (kHalf ? 1 : 0);
+  __m512i full[kFull * kRows + 1];
+  __m256i half[kHalf ? kRows : 1];
+
+  // The sums of row r and panel z; of a half panel the upper 8 are undefined.
+  inline __attribute__((always_inline)) __m512i at(int r, int z) const {
+    if constexpr (kHalf) {
+      if (z == kFull) return _mm512_castsi256_si512(half[r]);
+    }
+    return full[r * kFull + z];
+  }
+
+  // w: the tile's first panel, `panel_step` bytes from the next; bias: of its first channel; row[r]: pixel r.
+  inline __attribute__((always_inline)) void compute(const GemmGeometry& g, const uint8_t* const* row, const int8_t* w,
+                                                     const int32_t* bias) {
+    LATHE_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      LATHE_UNROLL
+      for (int z = 0; z < kFull; ++z) full[r * kFull + z] = _mm512_load_si512(bias + 16 * z);
+      if constexpr (kHalf) half[r] = _mm256_load_si256(reinterpret_cast<const __m256i*>(bias + 16 * kFull));
+    }
+    const size_t quads = (g.seg_k + kGemmQuad - 1) / kGemmQuad;
+    for (uint32_t i = 0; i < g.seg_rows; ++i) {
+      ptrdiff_t a_at = static_cast<ptrdiff_t>(i) * g.a_seg_row_step;
+      const int8_t* seg_w = w + static_cast<size_t>(i) * g.w_seg_row_step;
+      for (uint32_t j = 0; j < g.seg_cols; ++j, a_at += g.a_seg_col_step, seg_w += g.w_seg_col_step)
+        segment(row, a_at, seg_w, g.w_panel_step, quads);
+    }
+  }
+
+ private:
+  inline __attribute__((always_inline)) void segment(const uint8_t* const* row, ptrdiff_t a_at, const int8_t* w, size_t panel_step,
+                                                     size_t quads) {
+    const uint8_t* a[kRows];
+    LATHE_UNROLL
+    for (int r = 0; r < kRows; ++r) a[r] = row[r] + a_at;
+    for (size_t k = 0; k < 4 * quads; k += 4, w += 64) {
+      __m512i weights[kPanels];
+      LATHE_UNROLL
+      for (int z = 0; z < kPanels; ++z) weights[z] = _mm512_load_si512(w + static_cast<size_t>(z) * panel_step);
+      LATHE_UNROLL
+      for (int r = 0; r < kRows; ++r) {
+        const __m512i v = broadcast4(a[r] + k);
+        LATHE_UNROLL
+        for (int z = 0; z < kFull; ++z) dot(full[r * kFull + z], v, weights[z]);
+        if constexpr (kHalf) dot(half[r], _mm512_castsi512_si256(v), _mm512_castsi512_si256(weights[kFull]));
+      }
+    }
+  }
+};
+
+}  // namespace
+}  // namespace lathe::kernels

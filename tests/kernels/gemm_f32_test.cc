@@ -1,0 +1,168 @@
+#include <Eigen/Core>
+
+#include "tests/kernels/gemm_problem.h"
+
+namespace lathe::kernels {
+namespace {
+
+struct GemmF32Problem {
+  GemmCase c;
+  GemmLayout layout;
+  std::vector<float> a, residual, w_plain;
+  Guarded<float> w, bias;
+  GemmF32Args args{};
+
+  GemmF32Problem(const GemmCase& gemm_case, uint32_t seed)
+      : c(gemm_case),
+        layout(c, seed, gemm_f32_panel_elems(1, c.seg_k)),
+        w(gemm_f32_packed_elems(c.n, c.packed_segs(), c.seg_k) + 16),
+        bias(round_up(c.n, 16) + 16) {
+    std::mt19937 rng(seed);
+    a.resize(layout.a_elems + 16);
+    residual.resize(layout.residual_elems() + 16);
+    w_plain.resize(static_cast<size_t>(c.n) * c.packed_segs() * c.seg_k);
+    fill_floats(rng, a.data(), a.size(), -1, 1);
+    fill_floats(rng, residual.data(), residual.size(), -1, 1);
+    fill_floats(rng, w_plain.data(), w_plain.size(), -1, 1);
+    fill_floats(rng, bias.data(), bias.size(), -1, 1);
+    gemm_f32_pack(w_plain.data(), c.n, c.packed_segs(), c.seg_k, w.data());
+    const float bound = c.lo == -128 ? INFINITY : 0.5f;
+    args = {.geo = layout.geo,
+            .a = a.data() + layout.a_first,
+            .w = w.data() + layout.w_first,
+            .bias = seed % 4 == 0 ? nullptr : bias.data(),
+            .y = nullptr,
+            .residual = c.residual ? residual.data() : nullptr,
+            .lo = -bound,
+            .hi = bound};
+  }
+
+  Eigen::MatrixXd expected() const {
+    Eigen::MatrixXd x(c.pixels(), c.k_all()), weights(c.k_all(), c.n), y(c.pixels(), c.n);
+    for (uint32_t p = 0; p < c.pixels(); ++p) {
+      Eigen::Index column = 0;
+      for_each_k(c, layout, [&](size_t, size_t at) { x(p, column++) = a[layout.a_at(p) + at]; });
+    }
+    for (uint32_t ch = 0; ch < c.n; ++ch) {
+      Eigen::Index row = 0;
+      for_each_k(c, layout, [&](size_t k, size_t) {
+        weights(row++, ch) = w_plain[static_cast<size_t>(ch) * c.packed_segs() * c.seg_k + k];
+      });
+    }
+    y = x * weights;
+    for (uint32_t p = 0; p < c.pixels(); ++p) {
+      for (uint32_t ch = 0; ch < c.n; ++ch) {
+        if (args.bias != nullptr) y(p, ch) += bias.data()[ch];
+        if (c.residual) y(p, ch) += residual[layout.residual_at(p) + ch];
+        y(p, ch) = std::fmin(std::fmax(y(p, ch), args.lo), args.hi);
+      }
+    }
+    return y;
+  }
+};
+
+void check_float(const GemmCase& c, uint32_t seed) {
+  for_each_kernel<GemmF32Fn>(Family::kGemmF32, [&](const Kernel& k, GemmF32Fn fn, GemmF32Fn) {
+    GemmF32Problem p(c, seed);
+    INFO(k.name << " " << c << " seed " << seed);
+    const auto y = run_guarded<float>(p.layout, p.args, fn, 4);
+    const Eigen::MatrixXd want = p.expected();
+    double error = 0;
+    for (uint32_t r = 0; r < c.pixels(); ++r) {
+      for (uint32_t ch = 0; ch < c.n; ++ch)
+        error = std::fmax(error, std::fabs(want(r, ch) - static_cast<double>(y[p.layout.y_at(r) + ch])));
+    }
+    REQUIRE(error <= 2e-7 * (8 + c.k_all()));
+  });
+}
+
+}  // namespace
+
+TEST_CASE("every float GEMM kernel is within tolerance of Eigen in double") {
+  uint32_t seed = 1;
+  for (const uint32_t n : {1, 3, 10, 16, 17, 20, 33, 48, 50, 64, 65, 129}) {
+    for (const uint32_t m : {1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 13, 16, 17, 19, 25, 31}) {
+      const uint32_t seg_k[] = {1, 3, 4, 9, 16, 27};
+      check_float({.m = m,
+                   .n = n,
+                   .segs = 1 + seed % 3,
+                   .seg_k = seg_k[seed % 6],
+                   .residual = seed % 2 == 0,
+                   .lo = seed % 3 == 0 ? -1 : -128},
+                  seed);
+      ++seed;
+    }
+  }
+}
+
+TEST_CASE("every float GEMM kernel takes pixels that overlap, rows of pixels and of segments, some left out") {
+  uint32_t seed = 1;
+  for (const auto& [stride, seg_k] : {std::pair{1u, 3u}, {2u, 5u}, {16u, 48u}, {3u, 9u}, {63u, 64u}, {200u, 600u}}) {
+    for (const uint32_t m : {1, 2, 5, 6, 7, 13, 28}) {
+      check_float({.m = m, .n = 16 + seed % 20, .segs = 1 + seed % 5, .seg_k = seg_k, .a_stride = stride}, seed);
+      ++seed;
+    }
+  }
+  for (seed = 0; seed < 120; ++seed) {
+    const uint32_t rows[] = {1, 2, 3, 5, 7, 40}, cols[] = {1, 2, 5, 7, 6, 12, 13}, n[] = {3, 8, 16, 20, 24, 33, 56, 64, 100};
+    check_float({.m = cols[seed % 7],
+                 .n = n[seed % 9],
+                 .segs = seed % 4,
+                 .seg_k = 1 + seed % 9,
+                 .residual = seed % 2 == 0,
+                 .a_stride = seed % 5 == 0 ? 2 : 0u,
+                 .rows = rows[seed % 6],
+                 .seg_rows = seed % 4,
+                 .skip_rows = seed % 2,
+                 .skip_cols = seed / 2 % 3,
+                 .backwards = seed % 3 == 1},
+                seed);
+  }
+}
+
+TEST_CASE("a float GEMM result does not depend on m, n or the pixel's place") {
+  for_each_kernel<GemmF32Fn>(Family::kGemmF32, [&](const Kernel& k, GemmF32Fn fn, GemmF32Fn) {
+    const GemmCase c{.m = 29, .n = 84, .segs = 3, .seg_k = 41, .residual = true, .rows = 3};
+    GemmF32Problem p(c, 5);
+    std::vector<float> whole(p.layout.y_elems()), alone(whole.size());
+    p.args.y = whole.data();
+    fn(p.args);
+    GemmF32Args one = p.args;
+    one.geo.rows = one.geo.cols = 1;
+    for (uint32_t r = 0; r < c.pixels(); ++r) {
+      for (uint32_t ch = 0; ch < c.n; ch += 16) {
+        one.geo.n = std::min<uint32_t>(16, c.n - ch);
+        one.a = p.args.a + p.layout.a_at(r);
+        one.w = p.args.w + ch / 16 * p.args.geo.w_panel_step;
+        one.bias = p.args.bias + ch;
+        one.residual = p.args.residual + p.layout.residual_at(r) + ch;
+        one.y = alone.data() + p.layout.y_at(r) + ch;
+        fn(one);
+      }
+    }
+    CHECK_MESSAGE(whole == alone, k.name);
+  });
+}
+
+TEST_CASE("a float GEMM lets a NaN through its clamp") {
+  for_each_kernel<GemmF32Fn>(Family::kGemmF32, [&](const Kernel& k, GemmF32Fn fn, GemmF32Fn) {
+    GemmF32Problem p({.m = 7, .n = 20, .segs = 1, .seg_k = 4, .lo = 0}, 3);
+    p.a[0] = NAN;
+    std::vector<float> y(p.layout.y_elems());
+    p.args.y = y.data();
+    fn(p.args);
+    for (uint32_t ch = 0; ch < 20; ++ch) CHECK_MESSAGE(std::isnan(y[ch]), k.name);
+    CHECK_MESSAGE(!std::isnan(y[p.args.geo.y_col_step]), k.name);
+  });
+}
+
+TEST_CASE("packing float GEMM weights is undone by unpacking") {
+  std::mt19937 rng(3);
+  std::vector<float> w(33 * 9 * 7), back(w.size()), packed(gemm_f32_packed_elems(33, 9, 7));
+  fill_floats(rng, w.data(), w.size(), -1, 1);
+  gemm_f32_pack(w.data(), 33, 9, 7, packed.data());
+  gemm_f32_unpack(packed.data(), 33, 9, 7, back.data());
+  CHECK(w == back);
+}
+
+}  // namespace lathe::kernels
