@@ -49,6 +49,7 @@ struct Sums {
       if constexpr (kHalf) half[r] = _mm256_load_si256(reinterpret_cast<const __m256i*>(bias + 16 * kFull));
     }
     const size_t quads = (g.seg_k + kGemmQuad - 1) / kGemmQuad;
+    if (g.seg_rows == 1 && g.seg_cols == 1) return segment(row, 0, w, g.w_panel_step, quads);
     for (uint32_t i = 0; i < g.seg_rows; ++i) {
       ptrdiff_t a_at = static_cast<ptrdiff_t>(i) * g.a_seg_row_step;
       const int8_t* seg_w = w + static_cast<size_t>(i) * g.w_seg_row_step;

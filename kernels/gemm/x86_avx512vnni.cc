@@ -19,7 +19,9 @@ struct Place {
   const int32_t* bias;
   const float* scale;
   const int32_t* w_zero;  // of weights with zero points, else null
-  uint32_t tail;          // channels of the last panel here, 1 .. 16
+  bool whole;             // the last panel here has 16 channels
+  bool half;              // it has at most 8
+  __mmask64 mask;         // bytes of a row that exist
 };
 
 // |acc| <= 2^31 and |r - z_r| <= 255, so with these limits |float(acc) * m + float(r - z_r) * m_r| < 2^31 after every rounding.
@@ -29,38 +31,31 @@ bool products_fit(const float* scale, uint32_t n, float residual_scale) {
   return _mm512_cmp_ps_mask(most, _mm512_set1_ps(0.5f), _CMP_LE_OQ) == 0xffff && residual_scale < 1e6f;
 }
 
-inline __attribute__((always_inline)) void store16(uint8_t* y, __m128i v, uint32_t count) {
-  if (count == 16) {
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(y), v);
-  } else {
-    _mm_mask_storeu_epi8(y, static_cast<__mmask16>((1u << count) - 1), v);
-  }
-}
-
-// Stores kPanels x 16 bytes of one row that lie in lanes first .. of `v`; the last panel has `tail` channels.
+// Stores kPanels x 16 bytes of one row that lie in lanes first .. of `v`; `mask` says which bytes if the last panel is not whole.
 template <int kPanels>
-inline __attribute__((always_inline)) void store_row(uint8_t* y, __m512i v, int first, uint32_t tail) {
+inline __attribute__((always_inline)) void store_row(uint8_t* y, __m512i v, int first, bool whole, __mmask64 mask) {
   if constexpr (kPanels == 1) {
-    store16(y,
-            first == 0   ? _mm512_castsi512_si128(v)
-            : first == 1 ? _mm512_extracti32x4_epi32(v, 1)
-            : first == 2 ? _mm512_extracti32x4_epi32(v, 2)
-                         : _mm512_extracti32x4_epi32(v, 3),
-            tail);
+    const __m128i lane = first == 0   ? _mm512_castsi512_si128(v)
+                         : first == 1 ? _mm512_extracti32x4_epi32(v, 1)
+                         : first == 2 ? _mm512_extracti32x4_epi32(v, 2)
+                                      : _mm512_extracti32x4_epi32(v, 3);
+    if (whole) {
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(y), lane);
+    } else {
+      _mm_mask_storeu_epi8(y, static_cast<__mmask16>(mask), lane);
+    }
   } else if constexpr (kPanels == 2) {
     const __m256i half = first == 0 ? _mm512_castsi512_si256(v) : _mm512_extracti64x4_epi64(v, 1);
-    if (tail == 16) {
+    if (whole) {
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), half);
     } else {
-      _mm256_mask_storeu_epi8(y, static_cast<__mmask32>((0x10000u << tail) - 1), half);
+      _mm256_mask_storeu_epi8(y, static_cast<__mmask32>(mask), half);
     }
   } else {
-    if (kPanels == 4 && tail == 16) {
+    if (kPanels == 4 && whole) {
       _mm512_storeu_si512(y, v);
     } else {
-      constexpr int kBefore = 16 * (kPanels - 1);
-      _mm512_mask_storeu_epi8(y, static_cast<__mmask64>((((uint64_t{1} << tail) - 1) << kBefore) | ((uint64_t{1} << kBefore) - 1)),
-                              v);
+      _mm512_mask_storeu_epi8(y, mask, v);
     }
   }
 }
@@ -73,7 +68,8 @@ template <Finish kFinish, int kRows, int kPanels, bool kHalf>
 inline __attribute__((always_inline)) void finish(const Place& p, const BytePixels& px, const Sums<kRows, kPanels, kHalf>& sums) {
   constexpr int kRowsAtOnce = kPanels == 1 ? 4 : kPanels == 2 ? 2 : 1;
   const Requantize q = p.q;
-  const uint32_t tail = p.tail;
+  const bool whole = p.whole;
+  const __mmask64 mask = p.mask;
   __m512 scale[kPanels];
   LATHE_UNROLL
   for (int z = 0; z < kPanels; ++z) scale[z] = _mm512_load_ps(p.scale + 16 * z);
@@ -95,7 +91,7 @@ inline __attribute__((always_inline)) void finish(const Place& p, const BytePixe
     const __m512i bytes = pack_ordered(q, v[0], v[1], v[2], v[3]);
     LATHE_UNROLL
     for (int i = 0; i < kRowsAtOnce; ++i) {
-      if (r0 + i < kRows) store_row<kPanels>(px.y + px.y_at[r0 + i], bytes, i, tail);
+      if (r0 + i < kRows) store_row<kPanels>(px.y + px.y_at[r0 + i], bytes, i, whole, mask);
     }
   }
 }
@@ -129,7 +125,7 @@ inline __attribute__((always_inline)) void group(const Place& p, BytePixels px, 
 
 template <int kMaxRows, int kPanels>
 void group_of(const Place& p, const BytePixels& px, uint32_t m) {
-  if (p.tail <= 8) {
+  if (p.half) {
     group<kMaxRows, kPanels, true>(p, px, m);
   } else {
     group<kMaxRows, kPanels, false>(p, px, m);
@@ -156,7 +152,10 @@ void block(const GemmS8Args& g, Place p, BytePixels px, uint32_t m) {
     p.scale = g.scale + c;
     px.y = y + c;
     px.residual = residual == nullptr ? nullptr : residual + c;
-    p.tail = g.geo.n - c >= 16 * panels ? 16 : (g.geo.n - c) - 16 * (panels - 1);
+    const uint32_t n = g.geo.n - c < 16 * panels ? g.geo.n - c : 16 * panels;
+    p.whole = n % 16 == 0;
+    p.half = !p.whole && n % 16 <= 8;
+    p.mask = ~__mmask64{0} >> (64 - n);
     switch (panels) {
       case 4: group_of<6, 4>(p, px, m); break;
       case 3: group_of<8, 3>(p, px, m); break;
