@@ -56,25 +56,33 @@ struct DwConvS8Args {
 };
 using DwConvS8Fn = void (*)(const DwConvS8Args&);
 
-// Packed float weights: [ceil(n/16)][kh * kw][16], zero padded. bias holds 16 * ceil(n/16) entries.
+// Packed float weights: [ceil(n/16)][kh * kw][16], zero padded; in half precision the same with 16-bit elements. bias holds
+// 16 * ceil(n/16) entries.
 constexpr uint32_t dwconv_f32_packed_elems(uint32_t n, uint32_t kh, uint32_t kw) { return round_up(n, kGemmPanel) * kh * kw; }
 void dwconv_f32_pack(const float* w, uint32_t n, uint32_t kh, uint32_t kw, float* packed);
 void dwconv_f32_unpack(const float* packed, uint32_t n, uint32_t kh, uint32_t kw, float* w);
+void dwconv_f16_pack(const uint16_t* w, uint32_t n, uint32_t kh, uint32_t kw, uint16_t* packed);
+void dwconv_f16_unpack(const uint16_t* packed, uint32_t n, uint32_t kh, uint32_t kw, uint16_t* w);
 
 // Float: y = clamp(bias + sum + residual, lo, hi); one accumulator per element that starts with the bias and takes the taps row
-// by row.
-struct DwConvF32Args {
-  DwConvInput<float> in;
-  const float* w;
+// by row. T: how activations and weights are stored, float or half precision (uint16_t, lathe/float16.h); all arithmetic is in
+// float32, and a result is rounded once, to T.
+template <class T>
+struct DwConvRealArgs {
+  DwConvInput<T> in;
+  const T* w;
   const float* bias;  // or null
-  float* y;
+  T* y;
   uint32_t y_row_step, y_col_step;
-  const float* residual;  // or null; may be y itself
+  const T* residual;  // or null; may be y itself
   uint32_t residual_row_step, residual_col_step;
   float lo, hi;
   uint32_t rows, cols, n;
   uint32_t multiplier;
 };
+using DwConvF32Args = DwConvRealArgs<float>;
 using DwConvF32Fn = void (*)(const DwConvF32Args&);
+using DwConvF16Args = DwConvRealArgs<uint16_t>;
+using DwConvF16Fn = void (*)(const DwConvF16Args&);
 
 }  // namespace lathe::kernels

@@ -10,8 +10,22 @@ size_t s8_index(uint32_t c, uint32_t p, uint32_t q, uint32_t kh, uint32_t kw) {
   return (quad * kGemmPanel + c % kGemmPanel) * kGemmQuad + p % kGemmQuad;
 }
 
-size_t f32_index(uint32_t c, uint32_t tap, uint32_t taps) {
+size_t tap_index(uint32_t c, uint32_t tap, uint32_t taps) {
   return (c / kGemmPanel * static_cast<size_t>(taps) + tap) * kGemmPanel + c % kGemmPanel;
+}
+
+template <class T>
+void pack_taps(const T* w, uint32_t n, uint32_t taps, T* packed) {
+  for (uint32_t c = 0; c < round_up(n, kGemmPanel); ++c) {
+    for (uint32_t t = 0; t < taps; ++t) packed[tap_index(c, t, taps)] = c < n ? w[static_cast<size_t>(c) * taps + t] : T{};
+  }
+}
+
+template <class T>
+void unpack_taps(const T* packed, uint32_t n, uint32_t taps, T* w) {
+  for (uint32_t c = 0; c < n; ++c) {
+    for (uint32_t t = 0; t < taps; ++t) w[static_cast<size_t>(c) * taps + t] = packed[tap_index(c, t, taps)];
+  }
 }
 
 }  // namespace
@@ -33,18 +47,15 @@ void dwconv_s8_unpack(const int8_t* packed, uint32_t n, uint32_t kh, uint32_t kw
   }
 }
 
-void dwconv_f32_pack(const float* w, uint32_t n, uint32_t kh, uint32_t kw, float* packed) {
-  const uint32_t taps = kh * kw;
-  for (uint32_t c = 0; c < round_up(n, kGemmPanel); ++c) {
-    for (uint32_t t = 0; t < taps; ++t) packed[f32_index(c, t, taps)] = c < n ? w[static_cast<size_t>(c) * taps + t] : 0.0f;
-  }
-}
-
+void dwconv_f32_pack(const float* w, uint32_t n, uint32_t kh, uint32_t kw, float* packed) { pack_taps(w, n, kh * kw, packed); }
 void dwconv_f32_unpack(const float* packed, uint32_t n, uint32_t kh, uint32_t kw, float* w) {
-  const uint32_t taps = kh * kw;
-  for (uint32_t c = 0; c < n; ++c) {
-    for (uint32_t t = 0; t < taps; ++t) w[static_cast<size_t>(c) * taps + t] = packed[f32_index(c, t, taps)];
-  }
+  unpack_taps(packed, n, kh * kw, w);
+}
+void dwconv_f16_pack(const uint16_t* w, uint32_t n, uint32_t kh, uint32_t kw, uint16_t* packed) {
+  pack_taps(w, n, kh * kw, packed);
+}
+void dwconv_f16_unpack(const uint16_t* packed, uint32_t n, uint32_t kh, uint32_t kw, uint16_t* w) {
+  unpack_taps(packed, n, kh * kw, w);
 }
 
 }  // namespace lathe::kernels

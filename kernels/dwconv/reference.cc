@@ -1,6 +1,7 @@
 // Reference of the depthwise convolution: the contract, element by element, with any channel multiplier.
 #include "kernels/dwconv/dwconv.h"
 #include "lathe/arith.h"
+#include "lathe/float16.h"
 
 namespace lathe::kernels {
 namespace {
@@ -47,27 +48,36 @@ void dwconv_s8(const DwConvS8Args& d) {
   }
 }
 
-}  // namespace
+float to_f32(float v) { return v; }
+float to_f32(uint16_t v) { return half_to_float(v); }
+void store(float* y, float v) { *y = v; }
+void store(uint16_t* y, float v) { *y = float_to_half(v); }
 
-void dwconv_u8s8s32_scalar(const DwConvS8Args& d) { dwconv_s8<uint8_t>(d); }
-void dwconv_s8s8s32_scalar(const DwConvS8Args& d) { dwconv_s8<int8_t>(d); }
-
-void dwconv_f32_scalar(const DwConvF32Args& d) {
+template <class T>
+void dwconv_real(const DwConvRealArgs<T>& d) {
   const uint32_t taps = d.in.kh * d.in.kw;
   for (uint32_t i = 0; i < d.rows; ++i) {
     for (uint32_t j = 0; j < d.cols; ++j) {
-      float* y = d.y + static_cast<size_t>(i) * d.y_row_step + static_cast<size_t>(j) * d.y_col_step;
+      T* y = d.y + static_cast<size_t>(i) * d.y_row_step + static_cast<size_t>(j) * d.y_col_step;
       const size_t res_at = static_cast<size_t>(i) * d.residual_row_step + static_cast<size_t>(j) * d.residual_col_step;
       for (uint32_t c = 0; c < d.n; ++c) {
-        const float* w = d.w + static_cast<size_t>(c / kGemmPanel) * taps * kGemmPanel + c % kGemmPanel;
+        const T* w = d.w + static_cast<size_t>(c / kGemmPanel) * taps * kGemmPanel + c % kGemmPanel;
         float acc = d.bias == nullptr ? 0.0f : d.bias[c];
         for (uint32_t p = 0; p < d.in.kh; ++p) {
-          for (uint32_t q = 0; q < d.in.kw; ++q, w += kGemmPanel) acc += tap<float>(d.in, i, j, p, q)[c / d.multiplier] * *w;
+          for (uint32_t q = 0; q < d.in.kw; ++q, w += kGemmPanel)
+            acc += to_f32(tap<T>(d.in, i, j, p, q)[c / d.multiplier]) * to_f32(*w);
         }
-        y[c] = clamp_f32(d.residual == nullptr ? acc : acc + d.residual[res_at + c], d.lo, d.hi);
+        store(y + c, clamp_f32(d.residual == nullptr ? acc : acc + to_f32(d.residual[res_at + c]), d.lo, d.hi));
       }
     }
   }
 }
+
+}  // namespace
+
+void dwconv_u8s8s32_scalar(const DwConvS8Args& d) { dwconv_s8<uint8_t>(d); }
+void dwconv_s8s8s32_scalar(const DwConvS8Args& d) { dwconv_s8<int8_t>(d); }
+void dwconv_f32_scalar(const DwConvF32Args& d) { dwconv_real(d); }
+void dwconv_f16_scalar(const DwConvF16Args& d) { dwconv_real(d); }
 
 }  // namespace lathe::kernels

@@ -1,4 +1,4 @@
-// Depthwise convolution on AVX2 and FMA, u8 storage and float.
+// Depthwise convolution on AVX2 and FMA, u8 storage, float and half precision.
 //
 // 8-bit: up to four kernel rows of a column are interleaved into quads and widened to 16 bits for vpmaddwd, which is exact;
 // weights are widened once per 8 channels. Columns are kept while the window slides over them. Float: one accumulator per element
@@ -7,6 +7,7 @@
 
 #include "kernels/dwconv/rows.h"
 #include "kernels/gemm/requantize_x86_avx2.h"
+#include "kernels/math/x86_avx2_storage.h"
 #include "kernels/simd.h"
 
 namespace lathe::kernels {
@@ -183,48 +184,40 @@ void half_rows(const Half& h, const Requantize& q, uint32_t c, uint32_t n) {
   }
 }
 
-// Eight float channels; lanes beyond `n` are garbage that is not stored.
-LATHE_INLINE void store_floats(float* y, __m256 v, uint32_t n) {
-  if (n >= 8) {
-    _mm256_storeu_ps(y, v);
-  } else {
-    alignas(32) float row[8];
-    _mm256_store_ps(row, v);
-    __builtin_memcpy(y, row, n * sizeof(float));
-  }
-}
-
-LATHE_INLINE __m256 clamp(const DwConvF32Args& d, __m256 v, const float* residual) {
-  if (residual != nullptr) v = _mm256_add_ps(v, _mm256_loadu_ps(residual));
+template <class T>
+LATHE_INLINE __m256 clamp(const DwConvRealArgs<T>& d, __m256 v, const T* residual) {
+  if (residual != nullptr) v = _mm256_add_ps(v, load8(residual));
   // The second operand passes when either is NaN.
   return _mm256_min_ps(_mm256_set1_ps(d.hi), _mm256_max_ps(_mm256_set1_ps(d.lo), v));
 }
 
 // One output row of 8 float channels.
+template <class T>
 struct FloatRow {
   uint32_t i;
   uint32_t c, n;      // channels [c, c + n), n <= 8
-  const float* w;     // taps 16 apart
+  const T* w;         // taps 16 apart
   const float* bias;  // or null
-  const float* residual;
-  float* y;
+  const T* residual;
+  T* y;
 };
 
 // Any kernel, one pixel at a time.
-void any_float_row(const DwConvF32Args& d, FloatRow row) {
+template <class T>
+void any_float_row(const DwConvRealArgs<T>& d, FloatRow<T> row) {
   const auto& in = d.in;
   for (uint32_t x = 0; x < d.cols; ++x, row.y += d.y_col_step) {
     __m256 acc = row.bias == nullptr ? _mm256_setzero_ps() : _mm256_load_ps(row.bias);
-    const float* w = row.w;
+    const T* w = row.w;
     for (uint32_t p = 0; p < in.kh; ++p) {
-      const float* a = input_row<float>(in, row.i, p) + row.c;
+      const T* a = input_row<T>(in, row.i, p) + row.c;
       for (uint32_t s = 0; s < in.kw; ++s, w += 16) {
         const int32_t column = in.col0 + static_cast<int32_t>(x * in.stride_w + s * in.dilation_w);
-        const float* tap = has_column(in, column) ? a + static_cast<size_t>(column) * in.col_step : in.pad_row + row.c;
-        acc = _mm256_fmadd_ps(_mm256_loadu_ps(tap), _mm256_load_ps(w), acc);
+        const T* tap = has_column(in, column) ? a + static_cast<size_t>(column) * in.col_step : in.pad_row + row.c;
+        acc = _mm256_fmadd_ps(load8(tap), load8(w), acc);
       }
     }
-    store_floats(row.y, clamp(d, acc, row.residual), row.n);
+    store8(row.y, clamp(d, acc, row.residual), row.n);
     if (row.residual != nullptr) row.residual += d.residual_col_step;
   }
 }
@@ -234,12 +227,12 @@ struct FloatColumn {
 };
 
 // A 3x3 window that moves by kStep of its columns, 1 or 2.
-template <int kStep>
+template <class T, int kStep>
 class FloatWindow {
  public:
-  LATHE_INLINE FloatWindow(const DwConvF32Args& d, const FloatRow& row)
+  LATHE_INLINE FloatWindow(const DwConvRealArgs<T>& d, const FloatRow<T>& row)
       : d_(d), row_(row), at_(d.in.col0), step_(static_cast<int32_t>(d.in.dilation_w)) {
-    for (uint32_t p = 0; p < 3; ++p) a_[p] = input_row<float>(d.in, row.i, p) + row.c;
+    for (uint32_t p = 0; p < 3; ++p) a_[p] = input_row<T>(d.in, row.i, p) + row.c;
     bias_ = row.bias == nullptr ? _mm256_setzero_ps() : _mm256_load_ps(row.bias);
     left_ = column<true>(at_);
     if (kStep == 1) middle_ = column<true>(at_ + step_);
@@ -253,14 +246,14 @@ class FloatWindow {
     __m256 acc = bias_;
     LATHE_UNROLL
     for (int p = 0; p < 3; ++p) {
-      acc = _mm256_fmadd_ps(left_.v[p], _mm256_load_ps(row_.w + 48 * p), acc);
-      acc = _mm256_fmadd_ps(middle_.v[p], _mm256_load_ps(row_.w + 48 * p + 16), acc);
-      acc = _mm256_fmadd_ps(right.v[p], _mm256_load_ps(row_.w + 48 * p + 32), acc);
+      acc = _mm256_fmadd_ps(left_.v[p], load8(row_.w + 48 * p), acc);
+      acc = _mm256_fmadd_ps(middle_.v[p], load8(row_.w + 48 * p + 16), acc);
+      acc = _mm256_fmadd_ps(right.v[p], load8(row_.w + 48 * p + 32), acc);
     }
     left_ = kStep == 1 ? middle_ : right;
     middle_ = right;
     at_ += kStep * step_;
-    store_floats(row_.y, clamp(d_, acc, row_.residual), row_.n);
+    store8(row_.y, clamp(d_, acc, row_.residual), row_.n);
     row_.y += d_.y_col_step;
     if (row_.residual != nullptr) row_.residual += d_.residual_col_step;
   }
@@ -269,29 +262,53 @@ class FloatWindow {
   template <bool kLook>
   LATHE_INLINE FloatColumn column(int32_t s) const {
     if (kLook && !has_column(d_.in, s)) {
-      const __m256 v = _mm256_loadu_ps(d_.in.pad_row + row_.c);
+      const __m256 v = load8(d_.in.pad_row + row_.c);
       return {{v, v, v}};
     }
     const size_t at = static_cast<size_t>(s) * d_.in.col_step;
-    return {{_mm256_loadu_ps(a_[0] + at), _mm256_loadu_ps(a_[1] + at), _mm256_loadu_ps(a_[2] + at)}};
+    return {{load8(a_[0] + at), load8(a_[1] + at), load8(a_[2] + at)}};
   }
 
-  const DwConvF32Args& d_;
-  FloatRow row_;
-  const float* a_[3];
+  const DwConvRealArgs<T>& d_;
+  FloatRow<T> row_;
+  const T* a_[3];
   __m256 bias_;
   int32_t at_, step_;
   FloatColumn left_, middle_;
 };
 
-template <int kStep>
-void sliding_float_row(const DwConvF32Args& d, const FloatRow& row) {
+template <int kStep, class T>
+void sliding_float_row(const DwConvRealArgs<T>& d, const FloatRow<T>& row) {
   const Interior in = interior(d.in, d.cols, kStep);
-  FloatWindow<kStep> window(d, row);
+  FloatWindow<T, kStep> window(d, row);
   uint32_t x = 0;
   for (; x < in.first; ++x) window.template pixel<true>();
   for (; x < in.last; ++x) window.template pixel<false>();
   for (; x < d.cols; ++x) window.template pixel<true>();
+}
+
+template <class T>
+void float_dwconv(const DwConvRealArgs<T>& d) {
+  const size_t panel_elems = static_cast<size_t>(d.in.kh) * d.in.kw * kGemmPanel;
+  const bool short_kernel = d.in.kw == 3 && d.in.kh == 3;
+  for (uint32_t i = 0; i < d.rows; ++i) {
+    for (uint32_t c = 0; c < d.n; c += 8) {
+      const FloatRow<T> row{i,
+                            c,
+                            d.n - c < 8 ? d.n - c : 8,
+                            d.w + c / 16 * panel_elems + c % 16,
+                            d.bias == nullptr ? nullptr : d.bias + c,
+                            d.residual == nullptr ? nullptr : d.residual + static_cast<size_t>(i) * d.residual_row_step + c,
+                            d.y + static_cast<size_t>(i) * d.y_row_step + c};
+      if (short_kernel && d.in.stride_w == d.in.dilation_w) {
+        sliding_float_row<1>(d, row);
+      } else if (short_kernel && d.in.stride_w == 2 * d.in.dilation_w) {
+        sliding_float_row<2>(d, row);
+      } else {
+        any_float_row(d, row);
+      }
+    }
+  }
 }
 
 }  // namespace
@@ -314,27 +331,7 @@ void dwconv_u8s8s32_8_x86_avx2(const DwConvS8Args& d) {
   }
 }
 
-void dwconv_f32_8_x86_avx2(const DwConvF32Args& d) {
-  const size_t panel_elems = static_cast<size_t>(d.in.kh) * d.in.kw * kGemmPanel;
-  const bool short_kernel = d.in.kw == 3 && d.in.kh == 3;
-  for (uint32_t i = 0; i < d.rows; ++i) {
-    for (uint32_t c = 0; c < d.n; c += 8) {
-      const FloatRow row{i,
-                         c,
-                         d.n - c < 8 ? d.n - c : 8,
-                         d.w + c / 16 * panel_elems + c % 16,
-                         d.bias == nullptr ? nullptr : d.bias + c,
-                         d.residual == nullptr ? nullptr : d.residual + static_cast<size_t>(i) * d.residual_row_step + c,
-                         d.y + static_cast<size_t>(i) * d.y_row_step + c};
-      if (short_kernel && d.in.stride_w == d.in.dilation_w) {
-        sliding_float_row<1>(d, row);
-      } else if (short_kernel && d.in.stride_w == 2 * d.in.dilation_w) {
-        sliding_float_row<2>(d, row);
-      } else {
-        any_float_row(d, row);
-      }
-    }
-  }
-}
+void dwconv_f32_8_x86_avx2(const DwConvF32Args& d) { float_dwconv(d); }
+void dwconv_f16_8_x86_avx2(const DwConvF16Args& d) { float_dwconv(d); }
 
 }  // namespace lathe::kernels

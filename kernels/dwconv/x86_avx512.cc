@@ -1,8 +1,10 @@
-// Float depthwise convolution on AVX-512, 16 channels at a time: one accumulator per element that takes the taps row by row. 3x3
-// windows keep their columns and weights in registers while they slide; the chains of neighbouring pixels overlap.
+// Float and half-precision depthwise convolution on AVX-512, 16 channels at a time: one accumulator per element that takes the
+// taps row by row. 3x3 windows keep their columns and weights in registers while they slide; the chains of neighbouring pixels
+// overlap.
 #include <immintrin.h>
 
 #include "kernels/dwconv/rows.h"
+#include "kernels/math/x86_avx512_storage.h"
 #include "kernels/simd.h"
 
 namespace lathe::kernels {
@@ -11,39 +13,37 @@ namespace {
 #define LATHE_INLINE inline __attribute__((always_inline))
 
 // One output row of 16 channels.
+template <class T>
 struct Row {
   uint32_t i, c;   // output row; first channel
   __mmask16 mask;  // channels that exist
-  const float* w;
+  const T* w;
   const float* bias;  // or null
-  const float* residual;
-  float* y;
+  const T* residual;
+  T* y;
 };
 
-LATHE_INLINE void finish(const DwConvF32Args& d, const Row& row, uint32_t x, __m512 v) {
-  if (row.residual != nullptr) v = _mm512_add_ps(v, _mm512_loadu_ps(row.residual + static_cast<size_t>(x) * d.residual_col_step));
+template <class T>
+LATHE_INLINE void finish(const DwConvRealArgs<T>& d, const Row<T>& row, uint32_t x, __m512 v) {
+  if (row.residual != nullptr) v = _mm512_add_ps(v, load16(row.residual + static_cast<size_t>(x) * d.residual_col_step));
   // The second operand passes when either is NaN.
   v = _mm512_min_ps(_mm512_set1_ps(d.hi), _mm512_max_ps(_mm512_set1_ps(d.lo), v));
-  float* y = row.y + static_cast<size_t>(x) * d.y_col_step;
-  if (row.mask == 0xffff) {
-    _mm512_storeu_ps(y, v);
-  } else {
-    _mm512_mask_storeu_ps(y, row.mask, v);
-  }
+  store16(row.y + static_cast<size_t>(x) * d.y_col_step, v, row.mask);
 }
 
 // Any kernel, one pixel at a time.
-void any_row(const DwConvF32Args& d, const Row& row) {
+template <class T>
+void any_row(const DwConvRealArgs<T>& d, const Row<T>& row) {
   const auto& in = d.in;
   for (uint32_t x = 0; x < d.cols; ++x) {
     __m512 acc = row.bias == nullptr ? _mm512_setzero_ps() : _mm512_load_ps(row.bias);
-    const float* w = row.w;
+    const T* w = row.w;
     for (uint32_t p = 0; p < in.kh; ++p) {
-      const float* a = input_row<float>(in, row.i, p) + row.c;
+      const T* a = input_row<T>(in, row.i, p) + row.c;
       for (uint32_t s = 0; s < in.kw; ++s, w += 16) {
         const int32_t column = in.col0 + static_cast<int32_t>(x * in.stride_w + s * in.dilation_w);
-        const float* tap = has_column(in, column) ? a + static_cast<size_t>(column) * in.col_step : in.pad_row + row.c;
-        acc = _mm512_fmadd_ps(_mm512_loadu_ps(tap), _mm512_load_ps(w), acc);
+        const T* tap = has_column(in, column) ? a + static_cast<size_t>(column) * in.col_step : in.pad_row + row.c;
+        acc = _mm512_fmadd_ps(load16(tap), load16(w), acc);
       }
     }
     finish(d, row, x, acc);
@@ -55,14 +55,14 @@ struct Column {
 };
 
 // A 3x3 window that moves by kStep of its columns, 1 or 2.
-template <int kStep>
+template <class T, int kStep>
 class Window {
  public:
-  LATHE_INLINE Window(const DwConvF32Args& d, const Row& row)
+  LATHE_INLINE Window(const DwConvRealArgs<T>& d, const Row<T>& row)
       : d_(d), row_(row), at_(d.in.col0), step_(static_cast<int32_t>(d.in.dilation_w)) {
-    for (uint32_t p = 0; p < 3; ++p) a_[p] = input_row<float>(d.in, row.i, p) + row.c;
+    for (uint32_t p = 0; p < 3; ++p) a_[p] = input_row<T>(d.in, row.i, p) + row.c;
     LATHE_UNROLL
-    for (int t = 0; t < 9; ++t) w_[t] = _mm512_load_ps(row.w + 16 * t);
+    for (int t = 0; t < 9; ++t) w_[t] = load16(row.w + 16 * t);
     bias_ = row.bias == nullptr ? _mm512_setzero_ps() : _mm512_load_ps(row.bias);
     left_ = column<true>(at_);
     if (kStep == 1) middle_ = column<true>(at_ + step_);
@@ -90,46 +90,45 @@ class Window {
   template <bool kLook>
   LATHE_INLINE Column column(int32_t s) const {
     if (kLook && !has_column(d_.in, s)) {
-      const __m512 v = _mm512_loadu_ps(d_.in.pad_row + row_.c);
+      const __m512 v = load16(d_.in.pad_row + row_.c);
       return {{v, v, v}};
     }
     const size_t at = static_cast<size_t>(s) * d_.in.col_step;
-    return {{_mm512_loadu_ps(a_[0] + at), _mm512_loadu_ps(a_[1] + at), _mm512_loadu_ps(a_[2] + at)}};
+    return {{load16(a_[0] + at), load16(a_[1] + at), load16(a_[2] + at)}};
   }
 
-  const DwConvF32Args& d_;
-  const Row& row_;
-  const float* a_[3];
+  const DwConvRealArgs<T>& d_;
+  const Row<T>& row_;
+  const T* a_[3];
   __m512 w_[9], bias_;
   int32_t at_, step_;
   Column left_, middle_;
 };
 
-template <int kStep>
-void sliding_row(const DwConvF32Args& d, const Row& row) {
+template <int kStep, class T>
+void sliding_row(const DwConvRealArgs<T>& d, const Row<T>& row) {
   const Interior in = interior(d.in, d.cols, kStep);
-  Window<kStep> window(d, row);
+  Window<T, kStep> window(d, row);
   uint32_t x = 0;
   for (; x < in.first; ++x) window.template pixel<true>(x);
   for (; x < in.last; ++x) window.template pixel<false>(x);
   for (; x < d.cols; ++x) window.template pixel<true>(x);
 }
 
-}  // namespace
-
-void dwconv_f32_16_x86_avx512(const DwConvF32Args& d) {
+template <class T>
+void dwconv(const DwConvRealArgs<T>& d) {
   const size_t panel_elems = static_cast<size_t>(d.in.kh) * d.in.kw * kGemmPanel;
   const bool short_kernel = d.in.kw == 3 && d.in.kh == 3;
   for (uint32_t i = 0; i < d.rows; ++i) {
     for (uint32_t c = 0; c < d.n; c += 16) {
       const uint32_t left = d.n - c < 16 ? d.n - c : 16;
-      const Row row{i,
-                    c,
-                    static_cast<__mmask16>((1u << left) - 1),
-                    d.w + c / 16 * panel_elems,
-                    d.bias == nullptr ? nullptr : d.bias + c,
-                    d.residual == nullptr ? nullptr : d.residual + static_cast<size_t>(i) * d.residual_row_step + c,
-                    d.y + static_cast<size_t>(i) * d.y_row_step + c};
+      const Row<T> row{i,
+                       c,
+                       static_cast<__mmask16>((1u << left) - 1),
+                       d.w + c / 16 * panel_elems,
+                       d.bias == nullptr ? nullptr : d.bias + c,
+                       d.residual == nullptr ? nullptr : d.residual + static_cast<size_t>(i) * d.residual_row_step + c,
+                       d.y + static_cast<size_t>(i) * d.y_row_step + c};
       if (short_kernel && d.in.stride_w == d.in.dilation_w) {
         sliding_row<1>(d, row);
       } else if (short_kernel && d.in.stride_w == 2 * d.in.dilation_w) {
@@ -140,5 +139,10 @@ void dwconv_f32_16_x86_avx512(const DwConvF32Args& d) {
     }
   }
 }
+
+}  // namespace
+
+void dwconv_f32_16_x86_avx512(const DwConvF32Args& d) { dwconv(d); }
+void dwconv_f16_16_x86_avx512(const DwConvF16Args& d) { dwconv(d); }
 
 }  // namespace lathe::kernels

@@ -121,4 +121,18 @@ struct DequantizeF32Args {
 };
 using DequantizeF32Fn = void (*)(const DequantizeF32Args&);
 
+// Half precision (lathe/float16.h) to float32, exactly, and back, rounding half to even. Equal bit for bit on every ISA.
+struct WidenF16Args {
+  const uint16_t* x;
+  float* y;
+  uint32_t n;
+};
+using WidenF16Fn = void (*)(const WidenF16Args&);
+struct NarrowF16Args {
+  const float* x;
+  uint16_t* y;
+  uint32_t n;
+};
+using NarrowF16Fn = void (*)(const NarrowF16Args&);
+
 }  // namespace lathe::kernels

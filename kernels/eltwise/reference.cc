@@ -2,6 +2,7 @@
 #include "kernels/eltwise/eltwise.h"
 #include "kernels/math/math.h"
 #include "lathe/arith.h"
+#include "lathe/float16.h"
 
 namespace lathe::kernels {
 namespace {
@@ -108,5 +109,12 @@ void quantize_f32_s8_scalar(const QuantizeF32Args& g) { quantize_8<int8_t>(g); }
 void quantize_f32_u8_scalar(const QuantizeF32Args& g) { quantize_8<uint8_t>(g); }
 void dequantize_s8_f32_scalar(const DequantizeF32Args& g) { dequantize_8<int8_t>(g); }
 void dequantize_u8_f32_scalar(const DequantizeF32Args& g) { dequantize_8<uint8_t>(g); }
+
+void widen_f16_scalar(const WidenF16Args& g) {
+  for (uint32_t i = 0; i < g.n; ++i) g.y[i] = half_to_float(g.x[i]);
+}
+void narrow_f16_scalar(const NarrowF16Args& g) {
+  for (uint32_t i = 0; i < g.n; ++i) g.y[i] = float_to_half(g.x[i]);
+}
 
 }  // namespace lathe::kernels

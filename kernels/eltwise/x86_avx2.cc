@@ -1,5 +1,6 @@
 // Elementwise kernels for AVX2.
 #include "kernels/math/x86_avx2_lanes.h"
+#include "kernels/math/x86_avx2_storage.h"
 
 #include "kernels/eltwise/simd_loops.h"
 
@@ -41,6 +42,17 @@ void lut_8(const Lut8Args& g, uint8_t to_index, uint8_t to_stored) {
     y[i] = static_cast<uint8_t>(static_cast<uint8_t>(g.table[static_cast<uint8_t>(x[i] ^ to_index)]) ^ to_stored);
 }
 
+// Whole vectors, then one that begins with the last elements and ends with zeros.
+template <class From, class To>
+void convert(const From* x, To* y, uint32_t n) {
+  uint32_t i = 0;
+  for (; i + 8 <= n; i += 8) store8(y + i, load8(x + i), 8);
+  if (i == n) return;
+  From rest[8] = {};
+  for (uint32_t j = 0; j < n - i; ++j) rest[j] = x[i + j];
+  store8(y + i, load8(rest), n - i);
+}
+
 }  // namespace
 
 void unary_f32_x86_avx2(const UnaryF32Args& g) { unary_f32<Lanes>(g); }
@@ -55,5 +67,7 @@ void quantize_f32_s8_x86_avx2(const QuantizeF32Args& g) { quantize_8<Lanes>(g); 
 void quantize_f32_u8_x86_avx2(const QuantizeF32Args& g) { quantize_8<Lanes>(g); }
 void dequantize_s8_f32_x86_avx2(const DequantizeF32Args& g) { dequantize_8<Lanes, false>(g); }
 void dequantize_u8_f32_x86_avx2(const DequantizeF32Args& g) { dequantize_8<Lanes, true>(g); }
+void widen_f16_x86_avx2(const WidenF16Args& g) { convert(g.x, g.y, g.n); }
+void narrow_f16_x86_avx2(const NarrowF16Args& g) { convert(g.x, g.y, g.n); }
 
 }  // namespace lathe::kernels

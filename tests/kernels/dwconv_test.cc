@@ -1,10 +1,11 @@
+#include "kernels/dwconv/dwconv.h"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <ostream>
 
-#include "kernels/dwconv/dwconv.h"
 #include "tests/kernels/under_test.h"
 
 namespace lathe::kernels {
@@ -180,13 +181,18 @@ void check_same(const DwCase& c, uint32_t seed, bool extreme = false) {
   });
 }
 
-struct DwF32Problem {
-  DwCase c;
-  std::vector<float> a, pad, residual, w_plain;
-  Guarded<float> w, bias;
-  DwConvF32Args args{};
+inline void pack(const float* w, const DwCase& c, float* packed) { dwconv_f32_pack(w, c.n, c.kh, c.kw, packed); }
+inline void pack(const uint16_t* w, const DwCase& c, uint16_t* packed) { dwconv_f16_pack(w, c.n, c.kh, c.kw, packed); }
 
-  DwF32Problem(const DwCase& dw_case, uint32_t seed)
+template <class T>
+struct DwRealProblem {
+  DwCase c;
+  std::vector<T> a, pad, residual, w_plain;
+  Guarded<T> w;
+  Guarded<float> bias;
+  DwConvRealArgs<T> args{};
+
+  DwRealProblem(const DwCase& dw_case, uint32_t seed)
       : c(dw_case),
         a(Extent(c).elems() + 16),
         pad(Extent(c).row_step + 16),
@@ -195,11 +201,11 @@ struct DwF32Problem {
         w(dwconv_f32_packed_elems(c.n, c.kh, c.kw) + 16),
         bias(round_up(c.n, 16) + 16) {
     std::mt19937 rng(seed);
-    fill_floats(rng, a.data(), a.size(), -1, 1);
-    fill_floats(rng, residual.data(), residual.size(), -1, 1);
-    fill_floats(rng, w_plain.data(), w_plain.size(), -1, 1);
+    fill_reals(rng, a.data(), a.size(), -1, 1);
+    fill_reals(rng, residual.data(), residual.size(), -1, 1);
+    fill_reals(rng, w_plain.data(), w_plain.size(), -1, 1);
     fill_floats(rng, bias.data(), bias.size(), -1, 1);
-    dwconv_f32_pack(w_plain.data(), c.n, c.kh, c.kw, w.data());
+    pack(w_plain.data(), c, w.data());
     set_steps(c, &args);
     args.in.a = a.data();
     args.in.pad_row = pad.data();
@@ -218,34 +224,41 @@ struct DwF32Problem {
       for (uint32_t q = 0; q < c.kw; ++q) {
         const int64_t at = input_at(c, i, j, ch, p, q);
         if (at >= 0)
-          v += static_cast<double>(a[static_cast<size_t>(at)]) *
-               static_cast<double>(w_plain[(static_cast<size_t>(ch) * c.kh + p) * c.kw + q]);
+          v += static_cast<double>(real(a[static_cast<size_t>(at)])) *
+               static_cast<double>(real(w_plain[(static_cast<size_t>(ch) * c.kh + p) * c.kw + q]));
       }
     }
     if (c.residual)
       v += static_cast<double>(
-          residual[static_cast<size_t>(i) * args.residual_row_step + static_cast<size_t>(j) * args.residual_col_step + ch]);
+          real(residual[static_cast<size_t>(i) * args.residual_row_step + static_cast<size_t>(j) * args.residual_col_step + ch]));
     return std::fmin(std::fmax(v, static_cast<double>(args.lo)), static_cast<double>(args.hi));
   }
 };
 
-void check_float(const DwCase& c, uint32_t seed) {
-  for_each_kernel<DwConvF32Fn>(Family::kDwConvF32, [&](const Kernel& k, DwConvF32Fn fn, DwConvF32Fn) {
+template <class T>
+void check_real(Family family, const DwCase& c, uint32_t seed) {
+  using Fn = void (*)(const DwConvRealArgs<T>&);
+  for_each_kernel<Fn>(family, [&](const Kernel& k, Fn fn, Fn) {
     if (c.multiplier != 1 && k.needs != kIsaScalar) return;
-    DwF32Problem p(c, seed);
-    const auto y = run<DwF32Problem, float>(p, fn);
+    DwRealProblem<T> p(c, seed);
+    const auto y = run<DwRealProblem<T>, T>(p, fn);
     INFO(k.name << " " << c << " seed " << seed);
     REQUIRE(!y.empty());
-    double error = 0;
     for (uint32_t i = 0; i < c.rows; ++i) {
       for (uint32_t j = 0; j < c.cols; ++j) {
-        for (uint32_t ch = 0; ch < c.n; ++ch)
-          error = std::fmax(error, std::fabs(static_cast<double>(y[i * p.args.y_row_step + j * p.args.y_col_step + ch]) -
-                                             p.expected(i, j, ch)));
+        for (uint32_t ch = 0; ch < c.n; ++ch) {
+          const double want = p.expected(i, j, ch);
+          const double got = static_cast<double>(real(y[i * p.args.y_row_step + j * p.args.y_col_step + ch]));
+          REQUIRE(std::fabs(got - want) <= 3e-7 * (4 + c.kh * c.kw) + storage_error<T>(want));
+        }
       }
     }
-    REQUIRE(error <= 3e-7 * (4 + c.kh * c.kw));
   });
+}
+
+void check_float(const DwCase& c, uint32_t seed) {
+  check_real<float>(Family::kDwConvF32, c, seed);
+  check_real<uint16_t>(Family::kDwConvF16, c, seed);
 }
 
 }  // namespace
@@ -334,7 +347,7 @@ TEST_CASE("8-bit depthwise kernels agree for every zero point and clamp") {
   }
 }
 
-TEST_CASE("every float depthwise kernel is within tolerance of double precision") {
+TEST_CASE("every float and half-precision depthwise kernel is within tolerance of double precision") {
   uint32_t seed = 1;
   for (const uint32_t n : {1, 3, 8, 15, 16, 17, 32, 33, 70}) {
     for (const uint32_t cols : {1, 2, 3, 4, 5, 7, 8, 9, 11, 16, 17}) {
@@ -365,6 +378,11 @@ TEST_CASE("packing depthwise weights is undone by unpacking") {
   dwconv_f32_pack(f.data(), 37, 5, 3, f_packed.data());
   dwconv_f32_unpack(f_packed.data(), 37, 5, 3, f_back.data());
   CHECK(f == f_back);
+  std::vector<uint16_t> h(f.size()), h_back(h.size()), h_packed(f_packed.size());
+  fill_reals(rng, h.data(), h.size(), -1, 1);
+  dwconv_f16_pack(h.data(), 37, 5, 3, h_packed.data());
+  dwconv_f16_unpack(h_packed.data(), 37, 5, 3, h_back.data());
+  CHECK(h == h_back);
 }
 
 }  // namespace lathe::kernels

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/kernel.h"
+#include "lathe/float16.h"
 
 namespace lathe::kernels {
 
@@ -87,6 +88,24 @@ template <class Rng>
 void fill_floats(Rng& rng, float* p, size_t n, float lo, float hi) {
   std::uniform_real_distribution<float> d(lo, hi);
   for (size_t i = 0; i < n; ++i) p[i] = d(rng);
+}
+
+// Elements of float kernels: float, or half precision in its bits.
+inline float real(float v) { return v; }
+inline float real(uint16_t h) { return half_to_float(h); }
+template <class Rng>
+void fill_reals(Rng& rng, float* p, size_t n, float lo, float hi) {
+  fill_floats(rng, p, n, lo, hi);
+}
+template <class Rng>
+void fill_reals(Rng& rng, uint16_t* p, size_t n, float lo, float hi) {
+  std::uniform_real_distribution<float> d(lo, hi);
+  for (size_t i = 0; i < n; ++i) p[i] = float_to_half(d(rng));
+}
+// What storing v may add to its error: half a unit in the last of a half's 11 bits.
+template <class T>
+double storage_error(double v) {
+  return sizeof(T) == 2 ? (v < 0 ? -v : v) * 0x1p-11 + 0x1p-25 : 0.0;
 }
 
 }  // namespace lathe::kernels
