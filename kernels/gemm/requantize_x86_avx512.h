@@ -4,8 +4,8 @@
 // R(v, z) = rne(min(max(v, lo - z), hi - z)) + z. The upper bound is applied in float, before the conversion, because the
 // conversion turns an overflow into INT_MIN; below, INT_MIN saturates in the right direction, so that the lower bound is one byte
 // maximum after packing: both bounds are integers and rounding is monotonic, so the order does not change the value. Packing to
-// 16 bits and adding z there saturates beyond every 8-bit bound. Where a caller knows that no product reaches 2^31, the upper
-// bound in float can go (convert without round_scaled): one byte minimum after packing does its work.
+// 16 bits and adding z there saturates beyond every 8-bit bound. Where no product reaches 2^31 (is_bounded), the upper bound in
+// float can go (convert without round_scaled): one byte minimum after packing does its work.
 #pragma once
 #include <immintrin.h>
 #include <stdint.h>
@@ -54,14 +54,25 @@ inline __attribute__((always_inline)) __m512i requantize16(const Requantize& q, 
   return round_scaled(q, v);
 }
 
-// Four rounded vectors to u8: 128-bit lane j of the result holds dwords 4 j .. 4 j + 3 of v0, then of v1, v2, v3.
-inline __attribute__((always_inline)) __m512i pack_lanes(const Requantize& q, __m512i v0, __m512i v1, __m512i v2, __m512i v3) {
-  const __m512i a = _mm512_adds_epi16(_mm512_packs_epi32(v0, v1), q.zero);
-  const __m512i b = _mm512_adds_epi16(_mm512_packs_epi32(v2, v3), q.zero);
-  return _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(a, b), q.lo), q.hi_bytes);
+// Four rounded vectors to u8, in two steps: dwords to 16 bits, then to clamped bytes.
+inline __attribute__((always_inline)) __m512i pack_words(const Requantize& q, __m512i v0, __m512i v1) {
+  return _mm512_adds_epi16(_mm512_packs_epi32(v0, v1), q.zero);
+}
+inline __attribute__((always_inline)) __m512i pack_bytes(const Requantize& q, __m512i words0, __m512i words1) {
+  return _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(words0, words1), q.lo), q.hi_bytes);
 }
 
-// The same in order: v0's 16 bytes, then v1's, v2's, v3's.
+// Both: 128-bit lane j of the result holds dwords 4 j .. 4 j + 3 of v0, then of v1, v2, v3.
+inline __attribute__((always_inline)) __m512i pack_lanes(const Requantize& q, __m512i v0, __m512i v1, __m512i v2, __m512i v3) {
+  return pack_bytes(q, pack_words(q, v0, v1), pack_words(q, v2, v3));
+}
+
+// Whether no accumulator times one of these multipliers, plus a residual, reaches 2^31: |acc| <= 2^31, |r - z_r| < 2^9.
+inline __attribute__((always_inline)) bool is_bounded(__m512 scale, float residual_scale) {
+  return _mm512_cmp_ps_mask(scale, _mm512_set1_ps(0.5f), _CMP_NLE_UQ) == 0 && residual_scale < 1048576.0f;
+}
+
+// pack_lanes in order: v0's 16 bytes, then v1's, v2's, v3's.
 inline __attribute__((always_inline)) __m512i pack_ordered(const Requantize& q, __m512i v0, __m512i v1, __m512i v2, __m512i v3) {
   return _mm512_permutexvar_epi32(q.lane_order, pack_lanes(q, v0, v1, v2, v3));
 }

@@ -172,7 +172,7 @@ std::vector<T> run(Problem& p, Fn fn) {
 
 void check_same(const DwCase& c, uint32_t seed, bool extreme = false) {
   for_each_kernel<DwConvS8Fn>(Family::kDwConvS8, [&](const Kernel& k, DwConvS8Fn fn, DwConvS8Fn reference) {
-    if (c.multiplier != 1 && k.needs != kIsaScalar) return;
+    if (c.multiplier != 1 && k.needs != kIsaScalar && (k.needs & kIsaAvx512Vnni) == 0) return;
     DwS8Problem p(c, k.storage, seed, extreme);
     const auto got = run<DwS8Problem, uint8_t>(p, fn), want = run<DwS8Problem, uint8_t>(p, reference);
     INFO(k.name << " " << c << " seed " << seed);
@@ -330,11 +330,48 @@ TEST_CASE("every 8-bit depthwise kernel equals the reference for every kernel si
   check_same({.rows = 2, .cols = 3, .n = 70, .kh = 3, .kw = 37}, 2);
 }
 
+TEST_CASE("every 8-bit depthwise kernel equals the reference on rows longer than it keeps and on rows of padding") {
+  uint32_t seed = 1;
+  for (const uint32_t n : {5, 16, 24, 64, 80}) {
+    for (const uint32_t cols : {31, 32, 33, 35, 64, 67, 100}) {
+      for (const uint32_t stride : {1, 2}) {
+        check_same({.rows = 9, .cols = cols, .n = n, .stride = stride, .dilation = 1 + seed % 2, .residual = seed % 5 == 0},
+                   seed);
+        ++seed;
+      }
+    }
+  }
+  check_same({.rows = 11, .cols = 6, .n = 48, .kh = 9, .kw = 3}, seed);  // most rows of a column are padding
+  check_same({.rows = 11, .cols = 6, .n = 16, .kh = 1, .kw = 3}, seed);
+}
+
+TEST_CASE("every 8-bit depthwise kernel equals the reference for every channel multiplier") {
+  uint32_t seed = 1;
+  for (const uint32_t multiplier : {2, 3, 4, 5, 8, 15, 16, 17, 33, 70}) {
+    for (const uint32_t ic : {1, 2, 3, 9, 17}) {
+      for (const uint32_t kernel : {2, 3, 5}) {
+        check_same({.rows = 4,
+                    .cols = 7,
+                    .n = ic * multiplier,
+                    .kh = kernel,
+                    .kw = kernel,
+                    .stride = 1 + seed % 2,
+                    .dilation = 1 + seed % 3 / 2,
+                    .multiplier = multiplier,
+                    .residual = seed % 4 == 0},
+                   seed);
+        ++seed;
+      }
+    }
+  }
+}
+
 TEST_CASE("8-bit depthwise kernels are exact for -128 x -128 and -128 x 127, and clamp before they convert") {
   for (const uint32_t n : {10, 16, 64}) {
     check_same({.rows = 3, .cols = 4, .n = n, .kh = 3, .kw = 3}, n, true);
     check_same({.rows = 3, .cols = 4, .n = n, .kh = 7, .kw = 7, .residual = true}, n, true);
-    for (const float scale : {1e3f, 1e6f, 1e12f, 1e-12f})
+    // At one half kernels change the place where they clamp.
+    for (const float scale : {0.2f, 0.6f, 1e3f, 1e6f, 1e12f, 1e-12f})
       check_same({.rows = 3, .cols = 4, .n = n, .lo = -100, .hi = 101, .scale = scale}, n);
   }
 }
