@@ -4,8 +4,8 @@
 //
 // Every index is affine, so that a call needs no table of offsets: output pixels are rows x cols, segments seg_rows x seg_cols,
 // each with a step per axis (GemmGeometry). A plain GEMM is one row of m pixels and one segment. A convolution calls it once per
-// rectangle of output pixels that see the same taps; with dilation 1 and one group a segment is one kernel row (kw * ic elements),
-// else one tap (ic). Steps of the segments in `w` let a call leave out taps that would only read padding.
+// rectangle of output pixels that see the same taps; with dilation 1 and one group a segment is one kernel row (kw * ic
+// elements), else one tap (ic). Steps of the segments in `w` let a call leave out taps that would only read padding.
 //
 // Letters: m pixels, n output channels, k. Steps in elements. Serial: callers split pixels and n over threads.
 // Reads up to 63 bytes past the last element of each segment of `a`, of `w`, `bias`, `scale`, of each pixel of `residual`; writes
@@ -52,9 +52,14 @@ void gemm_s8_unpack(const int8_t* packed, uint32_t n, uint32_t segs, uint32_t se
 
 // A matrix: m rows of k elements, a_step, y_step apart, by n channels.
 constexpr GemmGeometry gemm_s8_matrix(uint32_t m, uint32_t n, uint32_t k, uint32_t a_step, uint32_t y_step) {
-  return {.rows = 1, .cols = m, .n = n, .a_row_step = 0, .a_col_step = a_step, .y_row_step = 0, .y_col_step = y_step,
-          .residual_row_step = 0, .residual_col_step = y_step, .seg_rows = 1, .seg_cols = 1, .seg_k = k, .a_seg_row_step = 0,
-          .a_seg_col_step = 0, .w_seg_row_step = 0, .w_seg_col_step = 0, .w_panel_step = gemm_s8_panel_bytes(1, k)};
+  return {.rows = 1, .cols = m, .n = n,
+          .a_row_step = 0, .a_col_step = a_step,
+          .y_row_step = 0, .y_col_step = y_step,
+          .residual_row_step = 0, .residual_col_step = y_step,
+          .seg_rows = 1, .seg_cols = 1, .seg_k = k,
+          .a_seg_row_step = 0, .a_seg_col_step = 0,
+          .w_seg_row_step = 0, .w_seg_col_step = 0,
+          .w_panel_step = gemm_s8_panel_bytes(1, k)};
 }
 
 // 8-bit: exact int32 accumulation (bound checked when the model is made), then ARITHMETIC's requantize or
@@ -86,8 +91,8 @@ using GemmS8ZwFn = void (*)(const GemmS8ZwArgs&);
 // 8-bit operands, float result (dynamic quantization):
 //   y[r][c] = clamp((float(acc) * row_scale[r]) * scale[c] + bias_f32[c] [+ residual[r][c]], lo, hi)
 // each step one float operation. `bias` starts the sum as above: -(z_a + shift) * colsum(w), which is -128 * colsum(w) for a
-// symmetric activation in u8 storage and 0 in s8. Pixel (i, j) takes row_scale[(i * cols + j) * row_scale_step]: step 0 is one scale
-// for all. lo, hi may be infinite; a NaN stays one. Bit-exact on every ISA.
+// symmetric activation in u8 storage and 0 in s8. Pixel (i, j) takes row_scale[(i * cols + j) * row_scale_step]: step 0 is one
+// scale for all. lo, hi may be infinite; a NaN stays one. Bit-exact on every ISA.
 struct GemmS8F32Args {
   GemmGeometry geo;
   const void* a;

@@ -24,10 +24,12 @@ struct Pixels {
   Y* y;
   const Y* residual;  // or null
   const uint32_t *a_at, *y_at, *residual_at;
+  uint32_t index;  // of the first pixel in its call
   // What one pixel moves the bases and the offsets.
   uint32_t a_step, y_step, residual_step, table_step;
 
   inline __attribute__((always_inline)) void advance(uint32_t rows) {
+    index += rows;
     a += static_cast<size_t>(rows) * a_step;
     y += static_cast<size_t>(rows) * y_step;
     if (residual != nullptr) residual += static_cast<size_t>(rows) * residual_step;
@@ -56,11 +58,12 @@ inline void fill_table(const GemmGeometry& g, uint32_t first, uint32_t count, Pi
 
 // Calls fn(pixels, count) for blocks of pixels that together are all of the call.
 template <class A, class Y, class F>
-inline __attribute__((always_inline)) void for_each_block(const GemmGeometry& g, const A* a, Y* y, const Y* residual, const F& fn) {
+inline __attribute__((always_inline)) void for_each_block(const GemmGeometry& g, const A* a, Y* y, const Y* residual,
+                                                          const F& fn) {
   const uint32_t m = g.rows * g.cols;
   if (m == 0) return;
   PixelTable table;
-  Pixels<A, Y> px{a, y, residual, table.a, table.y, table.residual, 0, 0, 0, 1};
+  Pixels<A, Y> px{a, y, residual, table.a, table.y, table.residual, 0, 0, 0, 0, 1};
   if (equally_spaced(g, residual != nullptr)) {
     GemmGeometry row = g;
     row.cols = m;
@@ -71,6 +74,7 @@ inline __attribute__((always_inline)) void for_each_block(const GemmGeometry& g,
   for (uint32_t first = 0; first < m; first += kBlockPixels) {
     const uint32_t count = m - first < kBlockPixels ? m - first : kBlockPixels;
     fill_table(g, first, count, &table);
+    px.index = first;
     fn(px, count);
   }
 }

@@ -28,8 +28,8 @@ void for_each_pixel(const GemmGeometry& g, const F& fn) {
   }
 }
 
-// bias + sum a w of channel c for the pixel at `a`, and sum a if `row_sum` is not null. Partial sums of a folded bias may wrap; the
-// full sum does not.
+// bias + sum a w of channel c for the pixel at `a`, and sum a if `row_sum` is not null. Partial sums of a folded bias may wrap;
+// the full sum does not.
 template <class T>
 int32_t sum_of(const GemmGeometry& g, const T* a, const int8_t* w, const int32_t* bias, uint32_t c, int32_t* row_sum) {
   const int8_t* panel = w + static_cast<size_t>(c / kGemmPanel) * g.w_panel_step + c % kGemmPanel * kGemmQuad;
@@ -54,8 +54,10 @@ void gemm_s8(const GemmS8Args& g, const int32_t* w_zero) {
     for (uint32_t c = 0; c < g.geo.n; ++c) {
       int32_t row_sum = 0;
       int32_t sum = sum_of(g.geo, a, g.w, g.bias, c, w_zero == nullptr ? nullptr : &row_sum);
-      if (w_zero != nullptr)
-        sum = static_cast<int32_t>(static_cast<uint32_t>(sum) - static_cast<uint32_t>(w_zero[c]) * static_cast<uint32_t>(row_sum));
+      if (w_zero != nullptr) {
+        const uint32_t zeros = static_cast<uint32_t>(w_zero[c]) * static_cast<uint32_t>(row_sum);
+        sum = static_cast<int32_t>(static_cast<uint32_t>(sum) - zeros);
+      }
       const int32_t q = res == nullptr ? requantize(sum, g.scale[c], g.zero_point, g.lo, g.hi)
                                        : requantize_residual(sum, g.scale[c], res[c], g.residual_zero, g.residual_scale,
                                                              g.zero_point, g.lo, g.hi);

@@ -39,6 +39,20 @@ struct Sums {
     return full[r * kFull + z];
   }
 
+  // Takes away w_zero[c] * row_sum[r]; w_zero: of the tile's first channel.
+  inline __attribute__((always_inline)) void subtract(const int32_t* w_zero, const int32_t* row_sum) {
+    static_assert(!kHalf);
+    LATHE_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      const __m512i sum = _mm512_set1_epi32(row_sum[r]);
+      LATHE_UNROLL
+      for (int z = 0; z < kPanels; ++z) {
+        __m512i& acc = full[r * kFull + z];
+        acc = _mm512_sub_epi32(acc, _mm512_mullo_epi32(_mm512_load_si512(w_zero + 16 * z), sum));
+      }
+    }
+  }
+
   // w: the tile's first panel, `panel_step` bytes from the next; bias: of its first channel; row[r]: pixel r.
   inline __attribute__((always_inline)) void compute(const GemmGeometry& g, const uint8_t* const* row, const int8_t* w,
                                                      const int32_t* bias) {
@@ -59,8 +73,8 @@ struct Sums {
   }
 
  private:
-  inline __attribute__((always_inline)) void segment(const uint8_t* const* row, ptrdiff_t a_at, const int8_t* w, size_t panel_step,
-                                                     size_t quads) {
+  inline __attribute__((always_inline)) void segment(const uint8_t* const* row, ptrdiff_t a_at, const int8_t* w,
+                                                     size_t panel_step, size_t quads) {
     const uint8_t* a[kRows];
     LATHE_UNROLL
     for (int r = 0; r < kRows; ++r) a[r] = row[r] + a_at;
@@ -78,6 +92,21 @@ struct Sums {
     }
   }
 };
+
+// The sum of all elements that the pixel at `row` multiplies.
+inline int32_t row_sum(const GemmGeometry& g, const uint8_t* row) {
+  __m512i acc = _mm512_setzero_si512();
+  const __m512i ones = _mm512_set1_epi8(1);
+  for (uint32_t i = 0; i < g.seg_rows; ++i) {
+    for (uint32_t j = 0; j < g.seg_cols; ++j) {
+      const uint8_t* a = row + static_cast<ptrdiff_t>(i) * g.a_seg_row_step + static_cast<ptrdiff_t>(j) * g.a_seg_col_step;
+      uint32_t k = 0;
+      for (; k + 64 <= g.seg_k; k += 64) dot(acc, _mm512_loadu_si512(a + k), ones);
+      if (k < g.seg_k) dot(acc, _mm512_maskz_loadu_epi8(~__mmask64{0} >> (64 - (g.seg_k - k)), a + k), ones);
+    }
+  }
+  return _mm512_reduce_add_epi32(acc);
+}
 
 }  // namespace
 }  // namespace lathe::kernels

@@ -28,8 +28,9 @@ struct GemmCase {
 };
 
 inline std::ostream& operator<<(std::ostream& o, const GemmCase& c) {
-  return o << "pixels " << c.rows << "x" << c.m << " n " << c.n << " segments " << c.seg_rows << "x" << c.segs << " of " << c.seg_k
-           << " skip " << c.skip_rows << "," << c.skip_cols << " residual " << c.residual << " z " << c.zero_point << " a_stride "
+  return o << "pixels " << c.rows << "x" << c.m << " n " << c.n << " segments " << c.seg_rows << "x" << c.segs << " of "
+           << c.seg_k << " skip " << c.skip_rows << "," << c.skip_cols << " residual " << c.residual << " z " << c.zero_point
+           << " a_stride "
            << c.a_stride << " backwards " << c.backwards;
 }
 

@@ -111,7 +111,8 @@ TEST_CASE("the 8-bit GEMM reference for weights with zero points computes sums o
 
 TEST_CASE("every 8-bit GEMM kernel equals the reference at tile edges") {
   uint32_t seed = 1;
-  for (const uint32_t n : {1, 3, 8, 9, 10, 15, 16, 17, 20, 24, 25, 32, 33, 40, 47, 48, 49, 56, 63, 64, 65, 72, 80, 88, 100, 129}) {
+  for (const uint32_t n : {1,  3,  8,  9,  10, 15, 16, 17, 20, 24, 25, 32,  33,
+                           40, 47, 48, 49, 56, 63, 64, 65, 72, 80, 88, 100, 129}) {
     for (const uint32_t m : {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17, 19, 23, 25, 31, 33}) {
       const uint32_t seg_k[] = {1, 3, 4, 9, 16, 27};
       check_same({.m = m, .n = n, .segs = 1 + seed % 3, .seg_k = seg_k[seed % 6], .residual = seed % 2 == 0}, seed);
