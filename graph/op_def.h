@@ -41,6 +41,7 @@ enum class QuantRole : uint8_t {
   kSameAs,      // results: exactly the parameters of input `index`; operands (index -1): best the result's, others are regridded
   kFixed,       // `fixed`
   kFloatOnly,   // stays float
+  kFloatConstant,  // a constant that stays float though the op is s8 (layer norm's scale)
   kInteger,     // not a real number (indices, shapes): left alone
 };
 struct QuantRule {

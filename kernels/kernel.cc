@@ -4,6 +4,7 @@
 #include "kernels/eltwise/eltwise.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/layout/layout.h"
+#include "kernels/norm/norm.h"
 #include "kernels/pool/pool.h"
 #include "kernels/softmax/softmax.h"
 

@@ -26,7 +26,8 @@ std::string obstacle(const Graph& graph, const Node& node) {
     if (role == QuantRole::kInteger) continue;
     if (role == QuantRole::kFloatOnly) return "no integer kernel";
     if (v.type.dtype != DType::kF32) return std::string("works on ") + dtype_name(v.type.dtype);
-    if ((role == QuantRole::kWeight || role == QuantRole::kBias) && v.kind != ValueKind::kConstant)
+    const bool constant = role == QuantRole::kWeight || role == QuantRole::kBias || role == QuantRole::kFloatConstant;
+    if (constant && v.kind != ValueKind::kConstant)
       return "weights are not constant";
   }
   return graph.value(node.outputs[0]).type.dtype == DType::kF32 ? "" : "result is not a real number";

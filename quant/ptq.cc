@@ -64,7 +64,8 @@ class Converter {
         case QuantRole::kBias:
           bias = i;
           break;
-        case QuantRole::kInteger: {
+        case QuantRole::kInteger:
+        case QuantRole::kFloatConstant: {
           LATHE_TRY(inputs[i], as_float(node.inputs[i]));
           break;
         }

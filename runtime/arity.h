@@ -32,7 +32,11 @@ constexpr Arity op_arity(Op op) {
     case Op::kExp:
     case Op::kSqrt:
     case Op::kHardSwish:
+    case Op::kGelu:
+    case Op::kSilu:
+    case Op::kErf:
     case Op::kSoftmax: return {1, 2, 2, 1};  // s8: x and its table
+    case Op::kLayerNorm: return {2, 3, 2, 1};
     case Op::kConcat: return {1, kAnyCount, kAnyCount, 1};
     case Op::kMaxPool2d:
     case Op::kAvgPool2d:

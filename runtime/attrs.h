@@ -62,6 +62,15 @@ struct BatchNormAttrs {
   constexpr bool operator==(const BatchNormAttrs&) const = default;
 };
 
+// y = (x - mean) / sqrt(variance + epsilon) * scale + bias over all axes from `axis` on.
+struct LayerNormAttrs {
+  static constexpr bool kEmpty = false;
+  int32_t axis = 1;
+  float epsilon = 1e-5f;
+  template <class Self, class V> static constexpr void visit(Self& s, V&& v) { v("axis", s.axis); v("epsilon", s.epsilon); }
+  constexpr bool operator==(const LayerNormAttrs&) const = default;
+};
+
 // Pooling over windows of an NHWC tensor. Pads: top, left, bottom, right. count_pad: an average divides by the whole window.
 struct Pool2dAttrs {
   static constexpr bool kEmpty = false;
@@ -113,6 +122,14 @@ struct LeakyReluAttrs {
   float alpha = 0.01f;
   template <class Self, class V> static constexpr void visit(Self& s, V&& v) { v("alpha", s.alpha); }
   constexpr bool operator==(const LeakyReluAttrs&) const = default;
+};
+
+// approximate: 0 is x (1 + erf(x / sqrt 2)) / 2, 1 has tanh(sqrt(2 / pi) (x + 0.044715 x^3)) in place of the error function.
+struct GeluAttrs {
+  static constexpr bool kEmpty = false;
+  int32_t approximate = 0;
+  template <class Self, class V> static constexpr void visit(Self& s, V&& v) { v("approximate", s.approximate); }
+  constexpr bool operator==(const GeluAttrs&) const = default;
 };
 
 // axis is non-negative.

@@ -104,6 +104,7 @@ Result<void> lower_node(Lowering& state, const Node& node) {
   if (node.op == Op::kConv2d || node.op == Op::kFullyConnected) return lower_conv(state, node);
   if (is_table_op(graph, node)) return lower_table(state, node);
   if (node.op == Op::kSoftmax && is_s8(graph, node.inputs[0])) return lower_softmax(state, node);
+  if (node.op == Op::kLayerNorm && is_s8(graph, node.inputs[0])) return lower_layer_norm(state, node);
   std::vector<uint32_t> inputs;
   for (ValueId v : run_operands(node)) {
     LATHE_TRY(const uint32_t t, state.operand(v));

@@ -49,4 +49,7 @@ Result<void> lower_conv(Lowering& state, const Node& node);
 Result<void> lower_table(Lowering& state, const Node& node);
 Result<void> lower_softmax(Lowering& state, const Node& node);
 
+// graph/lower/layer_norm.cc: LayerNorm on s8.
+Result<void> lower_layer_norm(Lowering& state, const Node& node);
+
 }  // namespace lathe

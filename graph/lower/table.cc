@@ -8,13 +8,21 @@
 namespace lathe {
 namespace {
 
-double evaluate(Op op, double x) {
-  switch (op) {
+double gelu(bool tanh_form, double x) {
+  constexpr double kSqrt2OverPi = 0.79788456080286535588;
+  return 0.5 * x * (tanh_form ? 1.0 + std::tanh(kSqrt2OverPi * (x + 0.044715 * x * x * x)) : std::erfc(-x / std::sqrt(2.0)));
+}
+
+double evaluate(const Node& node, double x) {
+  switch (node.op) {
     case Op::kSigmoid: return 1.0 / (1.0 + std::exp(-x));
     case Op::kTanh: return std::tanh(x);
     case Op::kExp: return std::exp(x);
     case Op::kSqrt: return std::sqrt(x);
     case Op::kHardSwish: return x * std::min(std::max(x + 3.0, 0.0), 6.0) / 6.0;
+    case Op::kErf: return std::erf(x);
+    case Op::kGelu: return gelu(std::get<GeluAttrs>(node.attrs).approximate != 0, x);
+    case Op::kSilu: return x / (1.0 + std::exp(-x));
     default: return std::nan("");
   }
 }
@@ -26,7 +34,7 @@ Result<void> lower_table(Lowering& state, const Node& node) {
   LATHE_TRY(const QuantParams y, tensor_quant(state.graph.value(node.outputs[0])));
   std::vector<int8_t> table(256);
   for (int32_t q = -128; q < 128; ++q) {
-    const auto value = static_cast<float>(evaluate(node.op, static_cast<double>(dequantize(q, x.scale, x.zero_point))));
+    const auto value = static_cast<float>(evaluate(node, static_cast<double>(dequantize(q, x.scale, x.zero_point))));
     table[static_cast<size_t>(q + 128)] = static_cast<int8_t>(quantize(value, y.scale, y.zero_point, y.qmin, y.qmax));
   }
   std::vector<uint32_t> in(2, kNoTensor);

@@ -63,6 +63,12 @@ Types infer_clamp(const InferInput& in) {
   return infer_unary(in);
 }
 
+Types infer_gelu(const InferInput& in) {
+  const int32_t form = std::get<GeluAttrs>(in.attrs).approximate;
+  if (form != 0 && form != 1) return fail(Code::kInvalidArgument, "approximate is " + std::to_string(form) + ", must be 0 or 1");
+  return infer_unary(in);
+}
+
 constexpr OpDef binary(Op op, Types (*infer)(const InferInput&), bool has_s8) {
   const QuantRole role = has_s8 ? QuantRole::kActivation : QuantRole::kFloatOnly;
   return {.op = op,
@@ -100,6 +106,12 @@ constexpr OpDef clamp() {
   return def;
 }
 
+constexpr OpDef gelu() {
+  OpDef def = unary(Op::kGelu, kOwnRange, true);
+  def.infer = infer_gelu;
+  return def;
+}
+
 }  // namespace
 
 constinit const OpDef kAdd = binary(Op::kAdd, infer_add, true);
@@ -113,5 +125,8 @@ constinit const OpDef kExp = unary(Op::kExp, kOwnRange, true);
 constinit const OpDef kSqrt = unary(Op::kSqrt, kOwnRange, true);
 constinit const OpDef kLeakyRelu = unary(Op::kLeakyRelu, kOwnRange, false);
 constinit const OpDef kHardSwish = unary(Op::kHardSwish, kOwnRange, true);
+constinit const OpDef kGelu = gelu();
+constinit const OpDef kSilu = unary(Op::kSilu, kOwnRange, true);
+constinit const OpDef kErf = unary(Op::kErf, kSignedUnitRange, true);
 
 }  // namespace lathe::ops

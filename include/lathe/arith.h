@@ -91,4 +91,43 @@ constexpr int32_t softmax_quantized(uint32_t t, uint32_t sum) {
   return round_clamp(static_cast<float>(t) * (256.0f / static_cast<float>(sum)), -128, -128, 127);
 }
 
+// Correctly rounded (IEEE 754 squareRoot, round to nearest even) with integers alone; a negative argument gives NaN.
+constexpr float sqrt_f32(float x) {
+  if (!(x > 0)) return x == 0 ? x : __builtin_nanf("");
+  if (x == __builtin_inff()) return x;
+  uint32_t bits = __builtin_bit_cast(uint32_t, x);
+  int32_t exponent = static_cast<int32_t>(bits >> 23) - 127;
+  uint32_t mantissa = bits & 0x7fffffu;
+  if (exponent == -127) {
+    for (exponent = -126; (mantissa & 0x800000u) == 0; --exponent) mantissa <<= 1;
+  }
+  mantissa |= 0x800000u;
+  // x = mantissa 2^(exponent - 23). The root of mantissa 2^25, or 2^26 where the exponent is odd, has 25 bits: 24 and one
+  // that tells how to round. A tie cannot occur: it would need an odd square, and these squares end in 25 zero bits.
+  const bool odd = (exponent & 1) != 0;
+  uint64_t rest = static_cast<uint64_t>(mantissa) << (odd ? 26 : 25);
+  uint64_t root = 0;
+  for (uint64_t bit = uint64_t{1} << 48; bit != 0; bit >>= 2) {
+    if (rest >= root + bit) {
+      rest -= root + bit;
+      root = (root >> 1) + bit;
+    } else {
+      root >>= 1;
+    }
+  }
+  const uint32_t rounded = static_cast<uint32_t>((root + 1) >> 1);  // 2^23 ... 2^24
+  const int32_t half = (exponent - (odd ? 1 : 0)) / 2;
+  return __builtin_bit_cast(float, rounded + (static_cast<uint32_t>(half + 126) << 23));
+}
+
+// layer norm over a row of n values q: d = n q - sum, V = n sum(q^2) - sum^2, r = 1 / sqrt(float(V) + c) with
+// c = n^2 epsilon / s_x^2; R(float(d) * r * g + b, z) with g = scale / s_y, b = bias / s_y. d and V are exact integers and
+// the same for q, q - zero_point and q + 128. Requires: n <= kMaxLayerNorm, so that sum(q^2) of bytes fits uint32, V fits
+// int64, and |d| <= 255 n < 2^24 is exact as a float.
+inline constexpr uint32_t kMaxLayerNorm = 65536;
+constexpr float layer_norm_inverse(int64_t variance, float c) { return 1.0f / sqrt_f32(static_cast<float>(variance) + c); }
+constexpr int32_t layer_norm_quantized(int32_t d, float r, float g, float b, int32_t z, int32_t lo, int32_t hi) {
+  return round_clamp(static_cast<float>(d) * r * g + b, z, lo, hi);
+}
+
 }  // namespace lathe

@@ -21,6 +21,10 @@ enum class UnaryOp : uint32_t {
   kSqrt,       // correctly rounded; negative gives NaN
   kLeakyRelu,  // x >= 0 ? x : a * x
   kHardSwish,  // x * min(max(x + 3, 0), 6) / 6
+  kErf,
+  kGelu,       // x (1 + erf(x / sqrt 2)) / 2
+  kGeluTanh,   // x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2
+  kSilu,       // x / (1 + exp(-x))
 };
 struct UnaryF32Args {
   const float* x;

@@ -19,6 +19,10 @@ float unary(UnaryOp op, float x, float a, float b) {
     case UnaryOp::kSqrt: return sqrt_f32(x);
     case UnaryOp::kLeakyRelu: return x >= 0 ? x : a * x;
     case UnaryOp::kHardSwish: return x * (clamp_f32(x + 3.0f, 0.0f, 6.0f) * (1.0f / 6.0f));
+    case UnaryOp::kErf: return erf_f32(x);
+    case UnaryOp::kGelu: return gelu_f32(x);
+    case UnaryOp::kGeluTanh: return gelu_tanh_f32(x);
+    case UnaryOp::kSilu: return silu_f32(x);
   }
   return kNaN;
 }

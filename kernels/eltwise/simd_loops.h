@@ -26,6 +26,10 @@ template <class L> void unary_f32(const UnaryF32Args& g) {
       return map_f32<L>(g, [](F x) __attribute__((always_inline)) {
         return F(x * (clamp_lanes<L>(x + F(3.0f), F(0.0f), F(6.0f)) * F(1.0f / 6.0f)));
       });
+    case UnaryOp::kErf: return map_f32<L>(g, [](F x) __attribute__((always_inline)) { return erf_lanes<L>(x); });
+    case UnaryOp::kGelu: return map_f32<L>(g, [](F x) __attribute__((always_inline)) { return gelu_lanes<L>(x); });
+    case UnaryOp::kGeluTanh: return map_f32<L>(g, [](F x) __attribute__((always_inline)) { return gelu_tanh_lanes<L>(x); });
+    case UnaryOp::kSilu: return map_f32<L>(g, [](F x) __attribute__((always_inline)) { return silu_lanes<L>(x); });
   }
 }
 

@@ -76,5 +76,28 @@ template <class L> [[gnu::always_inline]] inline typename L::F tanh_lanes(typena
   return L::select(a < F(C::kSplit), small, L::with_sign(large, x));
 }
 
+// At most 3 ulp.
+template <class L> [[gnu::always_inline]] inline typename L::F erf_lanes(typename L::F x) {
+  using C = ErfConstants;
+  using F = typename L::F;
+  const F a = L::abs(x), z = x * x, t = L::min(F(C::kHighest), a);
+  F p = F(C::kP[0]);
+  for (uint32_t i = 1; i < 6; ++i) p = L::mul_add(p, z, F(C::kP[i]));
+  F q = F(C::kQ[0]);
+  for (uint32_t i = 1; i < 7; ++i) q = L::mul_add(q, t, F(C::kQ[i]));
+  return L::select(a < F(C::kSplit), L::mul_add(p, x, x), L::with_sign(F(1.0f) - exp_lanes<L>(q), x));
+}
+
+// Within 2^-22 |x| all three.
+template <class L> [[gnu::always_inline]] inline typename L::F gelu_lanes(typename L::F x) {
+  using F = typename L::F;
+  return x * F(0.5f) * (F(1.0f) + erf_lanes<L>(x * F(kInverseSqrt2)));
+}
+template <class L> [[gnu::always_inline]] inline typename L::F gelu_tanh_lanes(typename L::F x) {
+  using F = typename L::F;
+  return x * sigmoid_lanes<L>(x * L::mul_add(F(kGeluCubic), x * x, F(kGeluLinear)));
+}
+template <class L> [[gnu::always_inline]] inline typename L::F silu_lanes(typename L::F x) { return x * sigmoid_lanes<L>(x); }
+
 }  // namespace
 }  // namespace lathe::kernels

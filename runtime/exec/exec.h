@@ -15,8 +15,10 @@
 //   Conv2d, FullyConnected, float:  x, w (kGemmF32 or kDwConvF32), bias* (kPadded16), residual*
 //   Conv2d, FullyConnected, s8:     x, w (kGemmS8 or kDwConvS8), bias for storage s8 (s32, kPadded16),
 //                                   bias for storage u8 (s32, kPadded16), m[c] (f32, kPadded16), residual*
-//   Sigmoid, Tanh, Exp, Sqrt, HardSwish on s8:  x, table (256 bytes of s8: entry i is the result for q = i - 128)
+//   Sigmoid, Tanh, Exp, Sqrt, HardSwish, Gelu, Silu, Erf on s8:  x, table (256 bytes of s8: entry i is the result for
+//                                   q = i - 128)
 //   Softmax s8: x, table (u16[256], entry d is rne(65535 * exp(-s d)) for d = max - q)
+//   LayerNorm: x, scale, bias*; s8: x, g, b (f32: scale and bias over the result's scale; both are there)
 //   Reshape: x (the target dims are the output tensor's)
 //   all others: the graph's operands; attributes as in runtime/attrs.h
 // A constant with quantization parameters lies as s8 whatever the plan's storage; ops that cannot read it so refuse it

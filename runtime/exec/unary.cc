@@ -142,6 +142,14 @@ Status prepare_Exp(const PrepareInput& in, Prepared* out) { return prepare_funct
 Status prepare_Sqrt(const PrepareInput& in, Prepared* out) { return prepare_function(in, UnaryOp::kSqrt, out); }
 Status prepare_HardSwish(const PrepareInput& in, Prepared* out) { return prepare_function(in, UnaryOp::kHardSwish, out); }
 
+Status prepare_Silu(const PrepareInput& in, Prepared* out) { return prepare_function(in, UnaryOp::kSilu, out); }
+Status prepare_Erf(const PrepareInput& in, Prepared* out) { return prepare_function(in, UnaryOp::kErf, out); }
+Status prepare_Gelu(const PrepareInput& in, Prepared* out) {
+  const int32_t form = in.program->attrs<GeluAttrs>(*in.step).approximate;
+  if (form != 0 && form != 1) return refuse(in, Code::kInvalidArgument, 1, static_cast<uint32_t>(form));
+  return prepare_function(in, form == 0 ? UnaryOp::kGelu : UnaryOp::kGeluTanh, out);
+}
+
 void run_Clamp(const RunContext& ctx, const BoundStep& step) { run_unary(ctx, step); }
 void run_LeakyRelu(const RunContext& ctx, const BoundStep& step) { run_unary(ctx, step); }
 void run_Regrid(const RunContext& ctx, const BoundStep& step) { run_unary(ctx, step); }
@@ -150,5 +158,8 @@ void run_Tanh(const RunContext& ctx, const BoundStep& step) { run_unary(ctx, ste
 void run_Exp(const RunContext& ctx, const BoundStep& step) { run_unary(ctx, step); }
 void run_Sqrt(const RunContext& ctx, const BoundStep& step) { run_unary(ctx, step); }
 void run_HardSwish(const RunContext& ctx, const BoundStep& step) { run_unary(ctx, step); }
+void run_Gelu(const RunContext& ctx, const BoundStep& step) { run_unary(ctx, step); }
+void run_Silu(const RunContext& ctx, const BoundStep& step) { run_unary(ctx, step); }
+void run_Erf(const RunContext& ctx, const BoundStep& step) { run_unary(ctx, step); }
 
 }  // namespace lathe

@@ -1,5 +1,5 @@
-// exp, tanh, sigmoid and square root: the error in units in the last place over floats of every size, for the scalar and all
-// vector forms.
+// exp, tanh, sigmoid, erf, square root and functions made of them: the error in units in the last place over floats of every
+// size, for the scalar and all vector forms.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -46,6 +46,7 @@ const Function kFunctions[] = {
     {"tanh", UnaryOp::kTanh, [](float v) { return tanh_f32(v); }, [](long double v) { return std::tanh(v); }, 3},
     {"sigmoid", UnaryOp::kSigmoid, [](float v) { return sigmoid_f32(v); },
      [](long double v) { return v < 0 ? std::exp(v) / (1 + std::exp(v)) : 1 / (1 + std::exp(-v)); }, 3},
+    {"erf", UnaryOp::kErf, [](float v) { return erf_f32(v); }, [](long double v) { return std::erf(v); }, 3},
     {"sqrt", UnaryOp::kSqrt, [](float v) { return sqrt_f32(v); }, [](long double v) { return std::sqrt(v); }, 0.5},
 };
 
@@ -84,6 +85,38 @@ TEST_CASE("vector functions keep their promised error everywhere") {
   });
 }
 
+TEST_CASE("gelu and silu stay within 2^-22 |x| of the exact value, scalar and vector") {
+  struct {
+    const char* name;
+    UnaryOp op;
+    long double (*factor)(long double);
+  } const functions[] = {
+      {"gelu", UnaryOp::kGelu, [](long double v) { return std::erfc(-v / std::sqrt(2.0L)) / 2; }},
+      {"gelu by tanh", UnaryOp::kGeluTanh,
+       [](long double v) { return 1 / (1 + std::exp(-2 * std::sqrt(2 / std::acos(-1.0L)) * (v + 0.044715L * v * v * v))); }},
+      {"silu", UnaryOp::kSilu, [](long double v) { return 1 / (1 + std::exp(-v)); }},
+  };
+  std::vector<float> x = arguments();
+  std::erase_if(x, [](float v) { return std::fabs(v) > 1e12f; });
+  for_each_kernel<UnaryF32Fn>(Family::kUnaryF32, [&](const Kernel& k, UnaryF32Fn fn, UnaryF32Fn) {
+    std::vector<float> y(x.size());
+    for (const auto& f : functions) {
+      fn({x.data(), y.data(), static_cast<uint32_t>(x.size()), f.op, 0, 0});
+      double worst = 0;
+      float at = 0;
+      for (size_t i = 0; i < x.size(); ++i) {
+        const long double v = static_cast<long double>(x[i]);
+        // Products of denormal numbers lose digits that no bound relative to x has.
+        const long double bound = std::max(std::fabs(v), 0x1p-120L) * 0x1p-22L;
+        const auto error = static_cast<double>(std::fabs(static_cast<long double>(y[i]) - v * f.factor(v)) / bound);
+        if (!(error <= worst)) worst = error, at = x[i];
+      }
+      MESSAGE(std::string(k.name) << " " << std::string(f.name) << ": " << worst << " of 2^-22 |x| at " << at);
+      CHECK(worst <= 1);
+    }
+  });
+}
+
 TEST_CASE("functions of infinities, NaN and negative numbers are what IEEE 754 says, on every ISA") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const std::vector<float> x = {kInf, -kInf, nan, -1.0f, -0.0f};
@@ -106,6 +139,16 @@ TEST_CASE("functions of infinities, NaN and negative numbers are what IEEE 754 s
     CHECK(y[0] == 1);
     CHECK(y[1] == -1);
     CHECK(std::isnan(y[2]));
+    y = run(UnaryOp::kErf);
+    CHECK(y[0] == 1);
+    CHECK(y[1] == -1);
+    CHECK(std::isnan(y[2]));
+    for (const UnaryOp op : {UnaryOp::kGelu, UnaryOp::kGeluTanh, UnaryOp::kSilu}) {
+      y = run(op);
+      CHECK(y[0] == kInf);
+      CHECK(std::isnan(y[2]));
+      CHECK(y[4] == 0);
+    }
     y = run(UnaryOp::kSqrt);
     CHECK(y[0] == kInf);
     CHECK(std::isnan(y[1]));

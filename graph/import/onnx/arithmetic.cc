@@ -102,6 +102,16 @@ Result<void> import_exp(NodeImport& n) { return import_unary(n, Op::kExp); }
 Result<void> import_sqrt(NodeImport& n) { return import_unary(n, Op::kSqrt); }
 Result<void> import_hard_swish(NodeImport& n) { return import_unary(n, Op::kHardSwish); }
 
+Result<void> import_erf(NodeImport& n) { return import_unary(n, Op::kErf); }
+
+Result<void> import_gelu(NodeImport& n) {
+  LATHE_TRY(const std::string_view form, n.text("approximate", "none"));
+  if (form != "none" && form != "tanh")
+    return fail(Code::kUnsupported, "attribute 'approximate' is '" + std::string(form) + "', must be 'none' or 'tanh'");
+  LATHE_TRY(const ValueId x, n.value(0));
+  return n.finish(Op::kGelu, GeluAttrs{form == "tanh" ? 1 : 0}, {x});
+}
+
 // clamp(alpha * x + beta, 0, 1)
 Result<void> import_hard_sigmoid(NodeImport& n) {
   LATHE_TRY(const float alpha, n.real("alpha", 0.2f));

@@ -191,4 +191,20 @@ Result<void> import_batch_norm(NodeImport& n) {
   return n.finish(Op::kBatchNorm, BatchNormAttrs{epsilon, 1}, operands);
 }
 
+Result<void> import_layer_norm(NodeImport& n) {
+  LATHE_TRY(const int64_t given, n.integer("axis", -1));
+  LATHE_TRY(const float epsilon, n.real("epsilon", 1e-5f));
+  LATHE_TRY(const int64_t stash_type, n.integer("stash_type", 1));
+  if (stash_type != 1)
+    return fail(Code::kUnsupported, "attribute 'stash_type' " + std::to_string(stash_type) + " is not supported");
+  LATHE_TRY(const ValueId x, n.value(0));
+  LATHE_TRY(const int32_t axis, n.normalized_axis(given, n.rank(x)));
+  std::vector<ValueId> operands = {x};
+  for (size_t i = 1; i < n.input_count(); ++i) {
+    if (!n.has_input(i)) continue;
+    LATHE_TRY(operands.emplace_back(), n.value(i));
+  }
+  return n.finish(Op::kLayerNorm, LayerNormAttrs{axis, epsilon}, operands);
+}
+
 }  // namespace lathe::onnx

@@ -10,6 +10,12 @@ TEST_CASE("operators with one input and no attributes are read as they are") {
       {"Relu", "Clamp"}, {"Sigmoid", "Sigmoid"}, {"Tanh", "Tanh"}, {"Exp", "Exp"}, {"Sqrt", "Sqrt"}};
   for (const auto& [onnx_name, name] : ops)
     for (int64_t opset : {7, 13, 28}) CHECK(op_names(must(one_node(opset, onnx_name, {"N", 4}).import())) == name);
+  CHECK(op_names(must(one_node(9, "Erf", {"N", 4}).import())) == "Erf");
+  const auto gelu = [](const char* form) { return one_node(20, "Gelu", {"N", 4}, {string_attr("approximate", form)}); };
+  CHECK(attrs_of<GeluAttrs>(must(one_node(20, "Gelu", {"N", 4}).import()), Op::kGelu).approximate == 0);
+  CHECK(attrs_of<GeluAttrs>(must(gelu("none").import()), Op::kGelu).approximate == 0);
+  CHECK(attrs_of<GeluAttrs>(must(gelu("tanh").import()), Op::kGelu).approximate == 1);
+  CHECK(contains(error_of(gelu("sigmoid").import()), "'approximate' is 'sigmoid'"));
   CHECK(op_names(must(one_node(14, "HardSwish", {"N", 4}).import())) == "HardSwish");
   CHECK(contains(error_of(one_node(13, "HardSwish", {"N", 4}).import()), "the form before opset 14 is not supported"));
   const auto relu = attrs_of<ClampAttrs>(must(one_node(13, "Relu", {4}).import()), Op::kClamp);

@@ -169,3 +169,20 @@ TEST_CASE("batch normalization is read in the forms of opsets 7, 9, 14 and 15") 
   CHECK(contains(error_of(model(9, {int_attr("spatial", 1)}).import()), "attribute 'spatial' is not supported"));
   CHECK(contains(error_of(model(14, {int_attr("training_mode", 1)}).import()), "'training_mode' 1 is not supported"));
 }
+
+TEST_CASE("layer normalization keeps its axis and epsilon, and makes no statistics") {
+  const auto model = [](std::vector<std::string> attributes, std::vector<int64_t> dims) {
+    TestModel m = one_node(17, "LayerNormalization", {"N", 3, 4}, attributes, {"s", "b"});
+    for (const char* name : {"s", "b"}) m.weight(ramp_tensor(name, dims));
+    return m;
+  };
+  const auto last = attrs_of<LayerNormAttrs>(must(model({}, {4}).import()), Op::kLayerNorm);
+  CHECK(last.axis == 2);
+  CHECK(last.epsilon == 1e-5f);
+  const Graph over_two = must(model({int_attr("axis", -2), float_attr("epsilon", 0.5f)}, {3, 4}).import());
+  const auto two = attrs_of<LayerNormAttrs>(over_two, Op::kLayerNorm);
+  CHECK(two.axis == 1);
+  CHECK(two.epsilon == 0.5f);
+  CHECK(contains(error_of(model({int_attr("stash_type", 10)}, {4}).import()), "'stash_type' 10 is not supported"));
+  CHECK(contains(error_of(model({int_attr("axis", 1)}, {4}).import()), "scale has rank 1, must have 2"));
+}

@@ -186,6 +186,38 @@ TEST_CASE("softmax gets the table of its exponentials") {
   CHECK(table[255] == 0);
 }
 
+TEST_CASE("gelu's table has the form that its attribute names") {
+  for (const bool tanh_form : {false, true}) {
+    const auto loaded = program_of(
+        "input %x : s8[4] quant(scale=0.05, zero_point=0)\n%y : s8[4] quant(scale=0.0005, zero_point=0) = Gelu (%x) "
+        "{approximate=" +
+        std::to_string(tanh_form ? 1 : 0) + "}\noutput %y\n");
+    const auto* table = stored<int8_t>(loaded->program, 0, 1);
+    for (const int32_t q : {-128, -80, -50, -1, 1}) {
+      const double x = static_cast<double>(dequantize(q, 0.05f, 0));
+      const double half = tanh_form ? 0.5 * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)))
+                                    : 0.5 * (1 + std::erf(x / std::sqrt(2.0)));
+      CHECK(table[q + 128] == quantize(static_cast<float>(x * half), 0.0005f, 0, -128, 127));
+    }
+  }
+}
+
+TEST_CASE("layer norm gets its vectors in steps of the result") {
+  const std::string text =
+      "input %x : s8[2,3] quant(scale=0.25, zero_point=7)\nconstant %s : f32[3] = [1, -2, 0.1]\n"
+      "%y : s8[2,3] quant(scale=0.05, zero_point=-3) = LayerNorm \"ln\" (%x, %s) {axis=1";
+  const auto loaded = program_of(text + "}\noutput %y\n");
+  const auto *g = stored<float>(loaded->program, 0, 1), *b = stored<float>(loaded->program, 0, 2);
+  CHECK(g[1] == static_cast<float>(-2.0 / static_cast<double>(0.05f)));
+  CHECK(g[2] == static_cast<float>(static_cast<double>(0.1f) / static_cast<double>(0.05f)));
+  CHECK(b[0] == 0);
+  CHECK(b[2] == 0);
+  CHECK(lower_error(text + ", epsilon=0}\noutput %y\n").find("LayerNorm 'ln': epsilon 0") == 0);
+  CHECK(lower_error("input %x : s8[65537] quant(scale=1, zero_point=0)\nconstant %s : f32[65537] = splat 1\n"
+                    "%y : s8[65537] quant(scale=1, zero_point=0) = LayerNorm \"ln\" (%x, %s) {axis=0}\noutput %y\n") ==
+        "LayerNorm 'ln': a row has no elements or more than 65536");
+}
+
 TEST_CASE("sums that could leave int32 are refused, naming node and channel") {
   const std::string error = lower_error(
       "input %x : s8[1,40000] quant(scale=1, zero_point=0)\nconstant %w : s8[1,40000] quant(scale=1, zero_point=0) = splat 127\n"

@@ -131,7 +131,10 @@ TEST_CASE("one-input functions of floats agree with libm") {
                    {Op::kTanh, [](double v) { return std::tanh(v); }},
                    {Op::kExp, [](double v) { return std::exp(v); }},
                    {Op::kSqrt, [](double v) { return std::sqrt(v); }},
-                   {Op::kHardSwish, [](double v) { return v * std::fmin(std::fmax(v + 3, 0.0), 6.0) / 6; }}};
+                   {Op::kHardSwish, [](double v) { return v * std::fmin(std::fmax(v + 3, 0.0), 6.0) / 6; }},
+                   {Op::kGelu, [](double v) { return v * std::erfc(-v / std::sqrt(2.0)) / 2; }},
+                   {Op::kSilu, [](double v) { return v / (1 + std::exp(-v)); }},
+                   {Op::kErf, [](double v) { return std::erf(v); }}};
   for (const auto& f : functions) {
     for (const std::vector<int>& dims : {std::vector<int>{3, 7}, std::vector<int>{5, 10007}}) {
       const TestTensor x = random_f32(dims, 9, f.op == Op::kSqrt ? 0 : -8, 8);

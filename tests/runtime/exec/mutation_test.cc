@@ -139,6 +139,9 @@ TEST_CASE("changed bytes of any operator end in an error or in a run within boun
   mutate_op({Op::kSoftmax, {x}, y}, AxisAttrs{1}, &count);
   mutate_op({Op::kSoftmax, {xq, exps}, like(DType::kS8, {2, 5, 6, 7}, probability)}, last, &count);
   mutate_op({Op::kBatchNorm, {x, vector, vector, vector, vector}, y}, norm, &count);
+  mutate_op({Op::kLayerNorm, {x, vector, vector}, y}, LayerNormAttrs{3, 1e-5f}, &count);
+  mutate_op({Op::kLayerNorm, {xq, vector.as_constant(), vector.as_constant()}, yq}, LayerNormAttrs{3, 1e-5f}, &count);
+  mutate_op({Op::kGelu, {x}, y}, GeluAttrs{}, &count);
   mutate_op({Op::kShape, {x}, like(DType::kS64, {4})}, NoAttrs{}, &count);
   mutate_op({Op::kCast, {x}, like(DType::kS64, {2, 5, 6, 7})}, cast, &count);
   mutate_op({Op::kQuantize, {x}, yq}, NoAttrs{}, &count);

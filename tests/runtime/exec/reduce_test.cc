@@ -240,6 +240,64 @@ TEST_CASE("a quantized softmax with a broken table, grid or length is refused") 
   check_refused({Op::kSoftmax, {x, table}, like(DType::kS8, {10}, qy)}, attrs, Code::kInvalidArgument);
 }
 
+TEST_CASE("layer normalization over the last axes, float and quantized") {
+  const QuantParams qx{0.05f, -20, -128, 127}, qy{0.03f, 11, -128, 127};
+  for (const std::vector<int>& dims : {std::vector<int>{2, 5, 24}, std::vector<int>{150, 384}, std::vector<int>{7}}) {
+    for (size_t axis = 0; axis < dims.size(); ++axis) {
+      const std::vector<int> row(dims.begin() + static_cast<std::ptrdiff_t>(axis), dims.end());
+      const size_t n = product(row);
+      const TestTensor x = random_f32(dims, 71, -3, 5), scale = random_f32(row, 72).as_constant(),
+                       bias = random_f32(row, 73).as_constant(), q = random_q8(dims, 74, qx);
+      const LayerNormAttrs attrs{static_cast<int32_t>(axis), 0.01f};
+      std::vector<double> expected(x.elems());
+      std::vector<int8_t> q_expected(x.elems());
+      const auto c = static_cast<float>(static_cast<double>(n * n) * static_cast<double>(0.01f) /
+                                        (static_cast<double>(qx.scale) * static_cast<double>(qx.scale)));
+      for (size_t first = 0; first < x.elems(); first += n) {
+        double mean = 0, variance = 0;
+        int64_t sum = 0, squares = 0;
+        for (size_t i = 0; i < n; ++i) {
+          mean += static_cast<double>(x.data<float>()[first + i]) / static_cast<double>(n);
+          const int64_t v = q.data<int8_t>()[first + i];
+          sum += v, squares += v * v;
+        }
+        for (size_t i = 0; i < n; ++i)
+          variance += std::pow(static_cast<double>(x.data<float>()[first + i]) - mean, 2) / static_cast<double>(n);
+        const int64_t count = static_cast<int64_t>(n);
+        const float r = 1.0f / std::sqrt(static_cast<float>(count * squares - sum * sum) + c);
+        for (size_t i = 0; i < n; ++i) {
+          const auto g = static_cast<double>(scale.data<float>()[i]), b = static_cast<double>(bias.data<float>()[i]);
+          expected[first + i] = (static_cast<double>(x.data<float>()[first + i]) - mean) / std::sqrt(variance + 0.01) * g + b;
+          const auto d = static_cast<float>(count * q.data<int8_t>()[first + i] - sum);
+          const float scaled = d * r * scale.data<float>()[i];
+          q_expected[first + i] = expected_round(scaled + bias.data<float>()[i], qy);
+        }
+      }
+      check_close({Op::kLayerNorm, {x, scale, bias}, like(DType::kF32, dims)}, attrs, expected);
+      const TestTensor g = f32({static_cast<int>(n)}, {scale.data<float>(), scale.data<float>() + n}).as_constant();
+      const TestTensor b = f32({static_cast<int>(n)}, {bias.data<float>(), bias.data<float>() + n}).as_constant();
+      check_equal({Op::kLayerNorm, {q, g, b}, like(DType::kS8, dims, qy)}, attrs, q_expected);
+    }
+  }
+}
+
+TEST_CASE("layer normalization refuses what does not fit") {
+  const QuantParams q{0.1f, 3, -128, 127};
+  const TestTensor x = random_f32({2, 3}, 1), three = random_f32({3}, 2), two = random_f32({2}, 3), xq = random_q8({2, 3}, 4, q);
+  const TestTensor y = like(DType::kF32, {2, 3}), yq = like(DType::kS8, {2, 3}, q);
+  check_refused({Op::kLayerNorm, {x, two}, y}, LayerNormAttrs{1, 1e-5f}, Code::kInvalidArgument);
+  check_refused({Op::kLayerNorm, {x, three, two}, y}, LayerNormAttrs{1, 1e-5f}, Code::kInvalidArgument);
+  check_refused({Op::kLayerNorm, {x, three}, y}, LayerNormAttrs{2, 1e-5f}, Code::kInvalidArgument);
+  check_refused({Op::kLayerNorm, {x, three}, y}, LayerNormAttrs{1, -1.0f}, Code::kInvalidArgument);
+  check_refused({Op::kLayerNorm, {x, three}, like(DType::kF32, {3, 2})}, LayerNormAttrs{1, 1e-5f}, Code::kInvalidArgument);
+  check_refused({Op::kLayerNorm, {x, three, three}, yq}, LayerNormAttrs{1, 1e-5f}, Code::kUnsupported);
+  check_refused({Op::kLayerNorm, {xq, three}, yq}, LayerNormAttrs{1, 1e-5f}, Code::kCorrupt);
+  check_refused({Op::kLayerNorm, {xq, three, three}, yq}, LayerNormAttrs{1, 0.0f}, Code::kInvalidArgument);
+  const TestTensor row = random_f32({65537}, 5);
+  check_refused({Op::kLayerNorm, {random_q8({65537}, 6, q), row, row}, like(DType::kS8, {65537}, q)}, LayerNormAttrs{0, 1e-5f},
+                Code::kUnsupported);
+}
+
 TEST_CASE("batch normalization along any axis") {
   for (const std::vector<int>& dims : {std::vector<int>{2, 9, 5, 4}, std::vector<int>{3, 17}, std::vector<int>{1, 40, 40, 33}}) {
     for (size_t axis = 0; axis < dims.size(); ++axis) {
