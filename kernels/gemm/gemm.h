@@ -109,29 +109,36 @@ struct GemmS8F32Args {
 using GemmS8F32Fn = void (*)(const GemmS8F32Args&);
 
 // Packed float weights: [ceil(n/16)][segs * seg_k][16], zero padded in n only: seg_k is exact, because a kernel never relies on a
-// zero weight to mask garbage. bias holds 16 * ceil(n/16) entries.
+// zero weight to mask garbage. In half precision the same with 16-bit elements. bias holds 16 * ceil(n/16) entries.
 constexpr uint32_t gemm_f32_panel_elems(uint32_t segs, uint32_t seg_k) { return segs * seg_k * kGemmPanel; }
 constexpr uint32_t gemm_f32_packed_elems(uint32_t n, uint32_t segs, uint32_t seg_k) {
   return round_up(n, kGemmPanel) * segs * seg_k;
 }
 void gemm_f32_pack(const float* w, uint32_t n, uint32_t segs, uint32_t seg_k, float* packed);
 void gemm_f32_unpack(const float* packed, uint32_t n, uint32_t segs, uint32_t seg_k, float* w);
+void gemm_f16_pack(const uint16_t* w, uint32_t n, uint32_t segs, uint32_t seg_k, uint16_t* packed);
+void gemm_f16_unpack(const uint16_t* packed, uint32_t n, uint32_t segs, uint32_t seg_k, uint16_t* w);
 
 // Float: y = clamp(bias + sum + residual, lo, hi); lo, hi may be infinite; a NaN stays one. Sums start with the bias and run over
 // k in order with one accumulator per element on every ISA (fused multiply-add where the ISA has it), so that a result depends on
-// neither m, n, batch nor threads.
-struct GemmF32Args {
+// neither m, n, batch nor threads. T: how activations and weights are stored, float or half precision (uint16_t,
+// lathe/float16.h); all arithmetic is in float32, and a result is rounded once, to T.
+template <class T>
+struct GemmRealArgs {
   GemmGeometry geo;
-  const float* a;
-  const float* w;
+  const T* a;
+  const T* w;
   const float* bias;  // or null
-  float* y;
-  const float* residual;  // or null; may be y itself
+  T* y;
+  const T* residual;  // or null; may be y itself
   float lo, hi;
 };
+using GemmF32Args = GemmRealArgs<float>;
 using GemmF32Fn = void (*)(const GemmF32Args&);
+using GemmF16Args = GemmRealArgs<uint16_t>;
+using GemmF16Fn = void (*)(const GemmF16Args&);
 
-// A matrix in float; otherwise as gemm_s8_matrix().
+// A matrix in float or half precision; otherwise as gemm_s8_matrix().
 constexpr GemmGeometry gemm_f32_matrix(uint32_t m, uint32_t n, uint32_t k, uint32_t a_step, uint32_t y_step) {
   GemmGeometry g = gemm_s8_matrix(m, n, k, a_step, y_step);
   g.w_panel_step = gemm_f32_panel_elems(1, k);

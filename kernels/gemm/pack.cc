@@ -20,8 +20,24 @@ void for_each_s8(uint32_t n, uint32_t segs, uint32_t seg_k, const F& fn) {
 template <class F>
 void for_each_f32(uint32_t n, uint32_t k_all, const F& fn) {
   for (uint32_t c = 0; c < n; ++c) {
+    for (uint32_t k = 0; k < k_all; ++k) fn((c / kGemmPanel * static_cast<size_t>(k_all) + k) * kGemmPanel + c % kGemmPanel);
+  }
+}
+
+template <class T>
+void pack_real(const T* w, uint32_t n, uint32_t k_all, T* packed) {
+  for (uint32_t c = 0; c < round_up(n, kGemmPanel); ++c) {
+    T* panel = packed + static_cast<size_t>(c / kGemmPanel) * k_all * kGemmPanel + c % kGemmPanel;
     for (uint32_t k = 0; k < k_all; ++k)
-      fn((c / kGemmPanel * static_cast<size_t>(k_all) + k) * kGemmPanel + c % kGemmPanel);
+      panel[static_cast<size_t>(k) * kGemmPanel] = c < n ? w[static_cast<size_t>(c) * k_all + k] : T{};
+  }
+}
+
+template <class T>
+void unpack_real(const T* packed, uint32_t n, uint32_t k_all, T* w) {
+  for (uint32_t c = 0; c < n; ++c) {
+    const T* panel = packed + static_cast<size_t>(c / kGemmPanel) * k_all * kGemmPanel + c % kGemmPanel;
+    for (uint32_t k = 0; k < k_all; ++k) w[static_cast<size_t>(c) * k_all + k] = panel[static_cast<size_t>(k) * kGemmPanel];
   }
 }
 
@@ -37,12 +53,16 @@ void gemm_s8_unpack(const int8_t* packed, uint32_t n, uint32_t segs, uint32_t se
 }
 
 void gemm_f32_pack(const float* w, uint32_t n, uint32_t segs, uint32_t seg_k, float* packed) {
-  __builtin_memset(packed, 0, static_cast<size_t>(gemm_f32_packed_elems(n, segs, seg_k)) * sizeof(float));
-  for_each_f32(n, segs * seg_k, [&](size_t at) { packed[at] = *w++; });
+  pack_real(w, n, segs * seg_k, packed);
 }
-
 void gemm_f32_unpack(const float* packed, uint32_t n, uint32_t segs, uint32_t seg_k, float* w) {
-  for_each_f32(n, segs * seg_k, [&](size_t at) { *w++ = packed[at]; });
+  unpack_real(packed, n, segs * seg_k, w);
+}
+void gemm_f16_pack(const uint16_t* w, uint32_t n, uint32_t segs, uint32_t seg_k, uint16_t* packed) {
+  pack_real(w, n, segs * seg_k, packed);
+}
+void gemm_f16_unpack(const uint16_t* packed, uint32_t n, uint32_t segs, uint32_t seg_k, uint16_t* w) {
+  unpack_real(packed, n, segs * seg_k, w);
 }
 
 }  // namespace lathe::kernels

@@ -1,6 +1,7 @@
 // Reference of the segment GEMM: the contract, element by element.
 #include "kernels/gemm/gemm.h"
 #include "lathe/arith.h"
+#include "lathe/float16.h"
 
 namespace lathe::kernels {
 namespace {
@@ -80,6 +81,27 @@ void gemm_s8_f32(const GemmS8F32Args& g) {
   });
 }
 
+float to_f32(float v) { return v; }
+float to_f32(uint16_t v) { return half_to_float(v); }
+void store(float* y, float v) { *y = v; }
+void store(uint16_t* y, float v) { *y = float_to_half(v); }
+
+template <class T>
+void gemm_real(const GemmRealArgs<T>& g) {
+  for_each_pixel(g.geo, [&](uint32_t, size_t a_at, size_t y_at, size_t residual_at) {
+    for (uint32_t c = 0; c < g.geo.n; ++c) {
+      const T* panel = g.w + static_cast<size_t>(c / kGemmPanel) * g.geo.w_panel_step + c % kGemmPanel;
+      float acc = g.bias == nullptr ? 0.0f : g.bias[c];
+      for_each_segment(g.geo, [&](ptrdiff_t seg_a, size_t seg_w) {
+        const T *a = g.a + a_at + seg_a, *w = panel + seg_w;
+        for (uint32_t k = 0; k < g.geo.seg_k; ++k, w += kGemmPanel) acc += to_f32(a[k]) * to_f32(*w);
+      });
+      if (g.residual != nullptr) acc += to_f32(g.residual[residual_at + c]);
+      store(g.y + y_at + c, clamp_f32(acc, g.lo, g.hi));
+    }
+  });
+}
+
 }  // namespace
 
 void gemm_u8s8s32_scalar(const GemmS8Args& g) { gemm_s8<uint8_t>(g, nullptr); }
@@ -89,18 +111,7 @@ void gemm_s8s8zws32_scalar(const GemmS8ZwArgs& g) { gemm_s8<int8_t>(g.s8, g.w_ze
 void gemm_u8s8f32_scalar(const GemmS8F32Args& g) { gemm_s8_f32<uint8_t>(g); }
 void gemm_s8s8f32_scalar(const GemmS8F32Args& g) { gemm_s8_f32<int8_t>(g); }
 
-void gemm_f32_scalar(const GemmF32Args& g) {
-  for_each_pixel(g.geo, [&](uint32_t, size_t a_at, size_t y_at, size_t residual_at) {
-    for (uint32_t c = 0; c < g.geo.n; ++c) {
-      const float* panel = g.w + static_cast<size_t>(c / kGemmPanel) * g.geo.w_panel_step + c % kGemmPanel;
-      float acc = g.bias == nullptr ? 0.0f : g.bias[c];
-      for_each_segment(g.geo, [&](ptrdiff_t seg_a, size_t seg_w) {
-        const float *a = g.a + a_at + seg_a, *w = panel + seg_w;
-        for (uint32_t k = 0; k < g.geo.seg_k; ++k, w += kGemmPanel) acc += a[k] * *w;
-      });
-      g.y[y_at + c] = clamp_f32(g.residual == nullptr ? acc : acc + g.residual[residual_at + c], g.lo, g.hi);
-    }
-  });
-}
+void gemm_f32_scalar(const GemmF32Args& g) { gemm_real(g); }
+void gemm_f16_scalar(const GemmF16Args& g) { gemm_real(g); }
 
 }  // namespace lathe::kernels

@@ -5,27 +5,32 @@
 namespace lathe::kernels {
 namespace {
 
-struct GemmF32Problem {
+void pack(const float* w, const GemmCase& c, float* packed) { gemm_f32_pack(w, c.n, c.packed_segs(), c.seg_k, packed); }
+void pack(const uint16_t* w, const GemmCase& c, uint16_t* packed) { gemm_f16_pack(w, c.n, c.packed_segs(), c.seg_k, packed); }
+
+template <class T>
+struct GemmRealProblem {
   GemmCase c;
   GemmLayout layout;
-  std::vector<float> a, residual, w_plain;
-  Guarded<float> w, bias;
-  GemmF32Args args{};
+  std::vector<T> a, residual, w_plain;
+  Guarded<T> w;
+  Guarded<float> bias;
+  GemmRealArgs<T> args{};
 
-  GemmF32Problem(const GemmCase& gemm_case, uint32_t seed)
+  GemmRealProblem(const GemmCase& gemm_case, uint32_t seed)
       : c(gemm_case),
         layout(c, seed, gemm_f32_panel_elems(1, c.seg_k)),
-        w(gemm_f32_packed_elems(c.n, c.packed_segs(), c.seg_k) + 16),
+        w(gemm_f32_packed_elems(c.n, c.packed_segs(), c.seg_k) + 32),
         bias(round_up(c.n, 16) + 16) {
     std::mt19937 rng(seed);
-    a.resize(layout.a_elems + 16);
-    residual.resize(layout.residual_elems() + 16);
+    a.resize(layout.a_elems + 32);
+    residual.resize(layout.residual_elems() + 32);
     w_plain.resize(static_cast<size_t>(c.n) * c.packed_segs() * c.seg_k);
-    fill_floats(rng, a.data(), a.size(), -1, 1);
-    fill_floats(rng, residual.data(), residual.size(), -1, 1);
-    fill_floats(rng, w_plain.data(), w_plain.size(), -1, 1);
+    fill_reals(rng, a.data(), a.size(), -1, 1);
+    fill_reals(rng, residual.data(), residual.size(), -1, 1);
+    fill_reals(rng, w_plain.data(), w_plain.size(), -1, 1);
     fill_floats(rng, bias.data(), bias.size(), -1, 1);
-    gemm_f32_pack(w_plain.data(), c.n, c.packed_segs(), c.seg_k, w.data());
+    pack(w_plain.data(), c, w.data());
     const float bound = c.lo == -128 ? INFINITY : 0.5f;
     args = {.geo = layout.geo,
             .a = a.data() + layout.a_first,
@@ -41,19 +46,19 @@ struct GemmF32Problem {
     Eigen::MatrixXd x(c.pixels(), c.k_all()), weights(c.k_all(), c.n), y(c.pixels(), c.n);
     for (uint32_t p = 0; p < c.pixels(); ++p) {
       Eigen::Index column = 0;
-      for_each_k(c, layout, [&](size_t, size_t at) { x(p, column++) = a[layout.a_at(p) + at]; });
+      for_each_k(c, layout, [&](size_t, size_t at) { x(p, column++) = real(a[layout.a_at(p) + at]); });
     }
     for (uint32_t ch = 0; ch < c.n; ++ch) {
       Eigen::Index row = 0;
       for_each_k(c, layout, [&](size_t k, size_t) {
-        weights(row++, ch) = w_plain[static_cast<size_t>(ch) * c.packed_segs() * c.seg_k + k];
+        weights(row++, ch) = real(w_plain[static_cast<size_t>(ch) * c.packed_segs() * c.seg_k + k]);
       });
     }
     y = x * weights;
     for (uint32_t p = 0; p < c.pixels(); ++p) {
       for (uint32_t ch = 0; ch < c.n; ++ch) {
         if (args.bias != nullptr) y(p, ch) += bias.data()[ch];
-        if (c.residual) y(p, ch) += residual[layout.residual_at(p) + ch];
+        if (c.residual) y(p, ch) += real(residual[layout.residual_at(p) + ch]);
         y(p, ch) = std::fmin(std::fmax(y(p, ch), args.lo), args.hi);
       }
     }
@@ -61,19 +66,28 @@ struct GemmF32Problem {
   }
 };
 
-void check_float(const GemmCase& c, uint32_t seed) {
-  for_each_kernel<GemmF32Fn>(Family::kGemmF32, [&](const Kernel& k, GemmF32Fn fn, GemmF32Fn) {
-    GemmF32Problem p(c, seed);
+template <class T>
+using GemmRealFn = void (*)(const GemmRealArgs<T>&);
+
+template <class T>
+void check_real(Family family, const GemmCase& c, uint32_t seed) {
+  for_each_kernel<GemmRealFn<T>>(family, [&](const Kernel& k, GemmRealFn<T> fn, GemmRealFn<T>) {
+    GemmRealProblem<T> p(c, seed);
     INFO(k.name << " " << c << " seed " << seed);
-    const auto y = run_guarded<float>(p.layout, p.args, fn, 4);
+    const auto y = run_guarded<T>(p.layout, p.args, fn, 4);
     const Eigen::MatrixXd want = p.expected();
-    double error = 0;
     for (uint32_t r = 0; r < c.pixels(); ++r) {
-      for (uint32_t ch = 0; ch < c.n; ++ch)
-        error = std::fmax(error, std::fabs(want(r, ch) - static_cast<double>(y[p.layout.y_at(r) + ch])));
+      for (uint32_t ch = 0; ch < c.n; ++ch) {
+        const double error = std::fabs(want(r, ch) - static_cast<double>(real(y[p.layout.y_at(r) + ch])));
+        REQUIRE(error <= 2e-7 * (8 + c.k_all()) + storage_error<T>(want(r, ch)));
+      }
     }
-    REQUIRE(error <= 2e-7 * (8 + c.k_all()));
   });
+}
+
+void check_float(const GemmCase& c, uint32_t seed) {
+  check_real<float>(Family::kGemmF32, c, seed);
+  check_real<uint16_t>(Family::kGemmF16, c, seed);
 }
 
 }  // namespace
@@ -120,14 +134,16 @@ TEST_CASE("every float GEMM kernel takes pixels that overlap, rows of pixels and
   }
 }
 
-TEST_CASE("a float GEMM result does not depend on m, n or the pixel's place") {
-  for_each_kernel<GemmF32Fn>(Family::kGemmF32, [&](const Kernel& k, GemmF32Fn fn, GemmF32Fn) {
-    const GemmCase c{.m = 29, .n = 84, .segs = 3, .seg_k = 41, .residual = true, .rows = 3};
-    GemmF32Problem p(c, 5);
-    std::vector<float> whole(p.layout.y_elems()), alone(whole.size());
+namespace {
+
+template <class T>
+void check_place(Family family, const GemmCase& c) {
+  for_each_kernel<GemmRealFn<T>>(family, [&](const Kernel& k, GemmRealFn<T> fn, GemmRealFn<T>) {
+    GemmRealProblem<T> p(c, 5);
+    std::vector<T> whole(p.layout.y_elems()), alone(whole.size());
     p.args.y = whole.data();
     fn(p.args);
-    GemmF32Args one = p.args;
+    GemmRealArgs<T> one = p.args;
     one.geo.rows = one.geo.cols = 1;
     for (uint32_t r = 0; r < c.pixels(); ++r) {
       for (uint32_t ch = 0; ch < c.n; ch += 16) {
@@ -144,9 +160,29 @@ TEST_CASE("a float GEMM result does not depend on m, n or the pixel's place") {
   });
 }
 
+}  // namespace
+
+TEST_CASE("a float GEMM result does not depend on m, n or the pixel's place") {
+  for (const uint32_t seg_k : {41u, 700u}) {
+    const GemmCase c{.m = 29, .n = 84, .segs = 3, .seg_k = seg_k, .residual = true, .rows = 5};
+    check_place<float>(Family::kGemmF32, c);
+    check_place<uint16_t>(Family::kGemmF16, c);
+  }
+}
+
+TEST_CASE("every float GEMM kernel is within tolerance over more k than it keeps near") {
+  uint32_t seed = 1;
+  for (const uint32_t seg_k : {255u, 256u, 257u, 512u, 513u, 1100u, 2304u}) {
+    check_float({.m = 29, .n = 40 + 24 * (seed % 2), .segs = 1, .seg_k = seg_k, .residual = seed % 2 == 0}, seed);
+    check_float({.m = 7, .n = 70, .segs = 2, .seg_k = seg_k, .rows = 15, .seg_rows = 2, .skip_rows = seed % 2}, seed);
+    ++seed;
+  }
+  check_float({.m = 3, .n = 20, .segs = 11, .seg_k = 2, .rows = 4, .seg_rows = 13}, 5);
+}
+
 TEST_CASE("a float GEMM lets a NaN through its clamp") {
   for_each_kernel<GemmF32Fn>(Family::kGemmF32, [&](const Kernel& k, GemmF32Fn fn, GemmF32Fn) {
-    GemmF32Problem p({.m = 7, .n = 20, .segs = 1, .seg_k = 4, .lo = 0}, 3);
+    GemmRealProblem<float> p({.m = 7, .n = 20, .segs = 1, .seg_k = 4, .lo = 0}, 3);
     p.a[0] = NAN;
     std::vector<float> y(p.layout.y_elems());
     p.args.y = y.data();
@@ -163,6 +199,11 @@ TEST_CASE("packing float GEMM weights is undone by unpacking") {
   gemm_f32_pack(w.data(), 33, 9, 7, packed.data());
   gemm_f32_unpack(packed.data(), 33, 9, 7, back.data());
   CHECK(w == back);
+  std::vector<uint16_t> h(w.size()), h_back(w.size()), h_packed(packed.size());
+  fill_reals(rng, h.data(), h.size(), -1, 1);
+  gemm_f16_pack(h.data(), 33, 9, 7, h_packed.data());
+  gemm_f16_unpack(h_packed.data(), 33, 9, 7, h_back.data());
+  CHECK(h == h_back);
 }
 
 }  // namespace lathe::kernels
