@@ -133,7 +133,23 @@ struct Lanes {
     const I bits = k + I(127);
     return {vreinterpretq_f32_s32(vshlq_n_s32(bits.low, 23)), vreinterpretq_f32_s32(vshlq_n_s32(bits.high, 23))};
   }
-  static I half(I v) { return {vshrq_n_s32(v.low, 1), vshrq_n_s32(v.high, 1)}; }
+  // e * 2^n. Requires: n is an integer, |n| <= 252.
+  static F times_exp2(F e, F n) {
+    // Two factors, because 2^n itself may be infinite or denormal while e * 2^n is not.
+    const I k = round(n), half{vshrq_n_s32(k.low, 1), vshrq_n_s32(k.high, 1)};
+    return e * exp2(half) * exp2(k - half);
+  }
+  // e with the low nine bits of `shifted` added to its exponent. Requires: the result is normal.
+  static F add_exponent(F e, F shifted) {
+    const auto add = [](float32x4_t v, float32x4_t s) {
+      return vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(v), vshlq_n_s32(vreinterpretq_s32_f32(s), 23)));
+    };
+    return {add(e.low, shifted.low), add(e.high, shifted.high)};
+  }
+  // 0 where x < limit, else v.
+  static F zero_below(F v, F x, F limit) { return select(x < limit, F(0.0f), v); }
+  static float sum_lanes(F v) { return vaddvq_f32(vaddq_f32(v.low, v.high)); }
+  static float max_lanes(F v) { return vmaxnmvq_f32(vmaxnmq_f32(v.low, v.high)); }
   static F abs(F v) { return {vabsq_f32(v.low), vabsq_f32(v.high)}; }
   // The size of `v` with the sign of `sign`. Requires: v >= 0.
   static F with_sign(F v, F sign) {

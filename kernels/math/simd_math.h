@@ -42,19 +42,38 @@ template <class L> struct Rounding {
   [[gnu::always_inline]] typename L::I operator()(typename L::F v) const { return L::round(L::limit(v, lo, hi)) + z; }
 };
 
+// exp(x) = e 2^n: adding kRound to x / ln 2 rounds it to n and leaves n in the low bits of `shifted`.
+template <class L> struct ExpParts {
+  typename L::F e, n, shifted;
+};
+template <class L> [[gnu::always_inline]] inline ExpParts<L> exp_parts(typename L::F x) {
+  using C = ExpConstants;
+  using F = typename L::F;
+  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23
+  const F shifted = L::mul_add(x, F(C::kLog2e), F(kRound)), n = shifted - F(kRound);
+  const F r = L::neg_mul_add(n, F(C::kLn2Low), L::neg_mul_add(n, F(C::kLn2High), x));
+  F p = F(C::kP[0]);
+  for (uint32_t i = 1; i < 5; ++i) p = L::mul_add(p, r, F(C::kP[i]));
+  return {L::mul_add(L::mul_add(p, r, F(1.0f)), r, F(1.0f)), n, shifted};
+}
+
 // At most 2 ulp, denormal results included; NaN stays NaN.
 template <class L> [[gnu::always_inline]] inline typename L::F exp_lanes(typename L::F x) {
   using C = ExpConstants;
   using F = typename L::F;
-  x = clamp_lanes<L>(x, F(C::kLowest), F(C::kHighest));
-  const typename L::I k = L::round(x * F(C::kLog2e));
-  const F n = L::to_float(k);
-  const F r = L::neg_mul_add(n, F(C::kLn2Low), L::neg_mul_add(n, F(C::kLn2High), x));
-  F p = F(C::kP[0]);
-  for (uint32_t i = 1; i < 6; ++i) p = L::mul_add(p, r, F(C::kP[i]));
-  const F e = L::mul_add(p, r * r, r) + F(1.0f);
-  const typename L::I half = L::half(k);
-  return e * L::exp2(half) * L::exp2(k - half);
+  const ExpParts<L> parts = exp_parts<L>(clamp_lanes<L>(x, F(C::kLowest), F(C::kHighest)));
+  return L::times_exp2(parts.e, parts.n);
+}
+
+// The same for kNormal <= x <= 88: no result is denormal or infinite, so that n is added to the exponent.
+template <class L> [[gnu::always_inline]] inline typename L::F exp_normal_lanes(typename L::F x) {
+  const ExpParts<L> parts = exp_parts<L>(x);
+  return L::add_exponent(parts.e, parts.shifted);
+}
+
+// The same for x <= 88; 0 below kNormal.
+template <class L> [[gnu::always_inline]] inline typename L::F exp_or_zero_lanes(typename L::F x) {
+  return L::zero_below(exp_normal_lanes<L>(x), x, typename L::F(ExpConstants::kNormal));
 }
 
 // At most 3 ulp.
@@ -72,7 +91,8 @@ template <class L> [[gnu::always_inline]] inline typename L::F tanh_lanes(typena
   F p = F(C::kP[0]);
   for (uint32_t i = 1; i < 5; ++i) p = L::mul_add(p, z, F(C::kP[i]));
   const F small = L::mul_add(p * z, x, x);
-  const F large = F(1.0f) - F(2.0f) / (exp_lanes<L>(a + a) + F(1.0f));
+  // From 10 on tanh rounds to 1.
+  const F large = F(1.0f) - F(2.0f) / (exp_normal_lanes<L>(L::min(F(20.0f), a + a)) + F(1.0f));
   return L::select(a < F(C::kSplit), small, L::with_sign(large, x));
 }
 
@@ -85,13 +105,18 @@ template <class L> [[gnu::always_inline]] inline typename L::F erf_lanes(typenam
   for (uint32_t i = 1; i < 6; ++i) p = L::mul_add(p, z, F(C::kP[i]));
   F q = F(C::kQ[0]);
   for (uint32_t i = 1; i < 7; ++i) q = L::mul_add(q, t, F(C::kQ[i]));
-  return L::select(a < F(C::kSplit), L::mul_add(p, x, x), L::with_sign(F(1.0f) - exp_lanes<L>(q), x));
+  return L::select(a < F(C::kSplit), L::mul_add(p, x, x), L::with_sign(F(1.0f) - exp_normal_lanes<L>(q), x));
 }
 
 // Within 2^-22 |x| all three.
 template <class L> [[gnu::always_inline]] inline typename L::F gelu_lanes(typename L::F x) {
+  using C = GeluConstants;
   using F = typename L::F;
-  return x * F(0.5f) * (F(1.0f) + erf_lanes<L>(x * F(kInverseSqrt2)));
+  const F a = L::min(F(C::kHighest), L::abs(x));
+  F p = F(C::kP[0]);
+  for (uint32_t i = 1; i < 8; ++i) p = L::mul_add(p, a, F(C::kP[i]));
+  const F h = exp_normal_lanes<L>(p);
+  return x * L::select(x < F(0.0f), h, F(1.0f) - h);
 }
 template <class L> [[gnu::always_inline]] inline typename L::F gelu_tanh_lanes(typename L::F x) {
   using F = typename L::F;

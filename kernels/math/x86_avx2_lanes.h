@@ -71,11 +71,6 @@ struct Lanes {
     for (uint32_t i = 0; i < n.n; ++i) p[i] = static_cast<uint8_t>(bytes >> (8 * i));
   }
 
-  // table[index] for indices of at most 255: 32 bits are read at every index, the upper half is dropped.
-  static I lookup16(const uint16_t* table, I index) {
-    return _mm256_and_si256(_mm256_i32gather_epi32(reinterpret_cast<const int*>(table), index, 2), _mm256_set1_epi32(0xffff));
-  }
-
   static F to_float(I v) { return _mm256_cvtepi32_ps(v); }
   // Half to even. Requires: |v| < 2^31.
   static I round(F v) { return _mm256_cvtps_epi32(v); }
@@ -91,7 +86,29 @@ struct Lanes {
   static F sqrt(F v) { return _mm256_sqrt_ps(v); }
   // 2^k. Requires: -126 <= k <= 127.
   static F exp2(I k) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(k, _mm256_set1_epi32(127)), 23)); }
-  static I half(I v) { return _mm256_srai_epi32(v, 1); }
+  // e * 2^n. Requires: n is an integer, |n| <= 252.
+  static F times_exp2(F e, F n) {
+    // Two factors, because 2^n itself may be infinite or denormal while e * 2^n is not.
+    const I k = round(n), half = _mm256_srai_epi32(k, 1);
+    return e * exp2(half) * exp2(k - half);
+  }
+  // e with the low nine bits of `shifted` added to its exponent. Requires: the result is normal.
+  static F add_exponent(F e, F shifted) {
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(e), _mm256_slli_epi32(_mm256_castps_si256(shifted), 23)));
+  }
+  // 0 where x < limit, else v.
+  static F zero_below(F v, F x, F limit) { return _mm256_andnot_ps(_mm256_cmp_ps(x, limit, _CMP_LT_OQ), v); }
+  // A tree over the lanes.
+  static float sum_lanes(F v) {
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+  }
+  static float max_lanes(F v) {
+    const __m128 four = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+  }
   static F abs(F v) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), v); }
   // The size of `v` with the sign of `sign`. Requires: v >= 0.
   static F with_sign(F v, F sign) { return _mm256_or_ps(v, _mm256_and_ps(sign, _mm256_set1_ps(-0.0f))); }

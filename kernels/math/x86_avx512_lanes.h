@@ -44,10 +44,6 @@ struct Lanes {
   static void store8(uint8_t* p, I v, Whole) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(v)); }
   static void store8(uint8_t* p, I v, Part n) { _mm_mask_storeu_epi8(p, mask(n), _mm512_cvtepi32_epi8(v)); }
 
-  static I lookup16(const uint16_t* table, I index) {
-    return _mm512_and_si512(_mm512_i32gather_epi32(index, table, 2), _mm512_set1_epi32(0xffff));
-  }
-
   static F to_float(I v) { return _mm512_cvtepi32_ps(v); }
   static I round(F v) { return _mm512_cvtps_epi32(v); }
   static F max(F v, F a) { return _mm512_max_ps(v, a); }
@@ -57,8 +53,23 @@ struct Lanes {
   static F mul_add(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
   static F neg_mul_add(F a, F b, F c) { return _mm512_fnmadd_ps(a, b, c); }
   static F sqrt(F v) { return _mm512_sqrt_ps(v); }
-  static F exp2(I k) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(k, _mm512_set1_epi32(127)), 23)); }
-  static I half(I v) { return _mm512_srai_epi32(v, 1); }
+  static F times_exp2(F e, F n) { return _mm512_scalef_ps(e, n); }
+  static F add_exponent(F e, F shifted) {
+    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(e), _mm512_slli_epi32(_mm512_castps_si512(shifted), 23)));
+  }
+  static F zero_below(F v, F x, F limit) { return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, limit, _CMP_NLT_UQ), v); }
+  static float sum_lanes(F v) {
+    const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+  }
+  static float max_lanes(F v) {
+    const __m256 eight = _mm256_max_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+    const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+  }
   static F abs(F v) { return _mm512_andnot_ps(_mm512_set1_ps(-0.0f), v); }
   static F with_sign(F v, F sign) { return _mm512_or_ps(v, _mm512_and_ps(sign, _mm512_set1_ps(-0.0f))); }
 };

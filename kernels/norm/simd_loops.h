@@ -18,12 +18,7 @@ template <class L, class Term> [[gnu::always_inline]] inline float sum_row(const
     for (uint32_t v = 0; v < strip.kVectors; ++v)
       sums[v] = sums[v] + L::keep(term(L::load(x + i + v * L::kWidth, part)), F(0.0f), part);
   });
-  float lanes[L::kWidth];
-  L::store(lanes, (sums[0] + sums[1]) + (sums[2] + sums[3]), typename L::Whole{});
-  for (uint32_t half = L::kWidth / 2; half > 0; half /= 2) {
-    for (uint32_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
-  }
-  return lanes[0];
+  return L::sum_lanes((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
 template <class L> void layer_norm_f32(const LayerNormF32Args& a) {

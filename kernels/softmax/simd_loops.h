@@ -6,45 +6,69 @@
 namespace lathe::kernels {
 namespace {
 
-// The order of additions is the lanes', then a tree over them: a function of n alone.
-template <class L> [[gnu::always_inline]] inline float sum_of(typename L::F v) {
-  float lanes[L::kWidth];
-  L::store(lanes, v, typename L::Whole{});
-  for (uint32_t half = L::kWidth / 2; half > 0; half /= 2) {
-    for (uint32_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+// This many rows go together: one alone waits for its maximum, then for its sum.
+inline constexpr uint32_t kRows = 8;
+
+// Rows of at least a vector. The order of additions is the lanes', then a tree over them: a function of n alone.
+template <class L> [[gnu::always_inline]] inline void wide_rows(const float* x, float* y, uint32_t rows, uint32_t n) {
+  using F = typename L::F;
+  const F none(-kFloatInfinity);
+  float top[kRows], inverse[kRows];
+  for (uint32_t r = 0; r < rows; ++r) {
+    F highest = none;
+    for_each_vector<L>(n, [&](uint32_t i, auto part) __attribute__((always_inline)) {
+      highest = L::max(L::keep(L::load(x + r * n + i, part), none, part), highest);
+    });
+    top[r] = L::max_lanes(highest);
   }
-  return lanes[0];
+  for (uint32_t r = 0; r < rows; ++r) {
+    const F shift(top[r]);
+    F sum(0.0f);
+    for_each_vector<L>(n, [&](uint32_t i, auto part) __attribute__((always_inline)) {
+      const F e = exp_or_zero_lanes<L>(L::load(x + r * n + i, part) - shift);
+      sum = sum + L::keep(e, F(0.0f), part);
+      L::store(y + r * n + i, e, part);
+    });
+    inverse[r] = 1.0f / L::sum_lanes(sum);
+  }
+  for (uint32_t r = 0; r < rows; ++r) {
+    const F factor(inverse[r]);
+    for_each_vector<L>(n, [&](uint32_t i, auto part) __attribute__((always_inline)) {
+      L::store(y + r * n + i, L::load(y + r * n + i, part) * factor, part);
+    });
+  }
 }
 
-template <class L> [[gnu::always_inline]] inline float max_of(typename L::F v) {
-  float lanes[L::kWidth];
-  L::store(lanes, v, typename L::Whole{});
-  float highest = lanes[0];
-  for (uint32_t i = 1; i < L::kWidth; ++i) highest = lanes[i] > highest ? lanes[i] : highest;
-  return highest;
+// Rows shorter than a vector: one row a lane, brought into columns and back.
+template <class L> [[gnu::always_inline]] inline void narrow_rows(const float* x, float* y, uint32_t rows, uint32_t n) {
+  using F = typename L::F;
+  const typename L::Whole whole{};
+  float columns[L::kWidth][L::kWidth] = {};
+  for (uint32_t r = 0; r < rows; ++r) {
+    for (uint32_t i = 0; i < n; ++i) columns[i][r] = x[r * n + i];
+  }
+  F top(-kFloatInfinity), sum(0.0f);
+  for (uint32_t i = 0; i < n; ++i) top = L::max(L::load(columns[i], whole), top);
+  for (uint32_t i = 0; i < n; ++i) {
+    const F e = exp_or_zero_lanes<L>(L::load(columns[i], whole) - top);
+    sum = sum + e;
+    L::store(columns[i], e, whole);
+  }
+  const F inverse = F(1.0f) / sum;
+  for (uint32_t i = 0; i < n; ++i) L::store(columns[i], L::load(columns[i], whole) * inverse, whole);
+  for (uint32_t r = 0; r < rows; ++r) {
+    for (uint32_t i = 0; i < n; ++i) y[r * n + i] = columns[i][r];
+  }
 }
 
 template <class L> void softmax_f32(const SoftmaxF32Args& g) {
-  using F = typename L::F;
-  const F none(-kFloatInfinity);
-  for (uint32_t r = 0; r < g.rows; ++r) {
-    const float* x = g.x + r * g.n;
-    float* y = g.y + r * g.n;
-    F highest = none;
-    for_each_vector<L>(g.n, [&](uint32_t i, auto part) __attribute__((always_inline)) {
-      highest = L::max(L::keep(L::load(x + i, part), none, part), highest);
-    });
-    const F shift(max_of<L>(highest));
-    F sum(0.0f);
-    for_each_vector<L>(g.n, [&](uint32_t i, auto part) __attribute__((always_inline)) {
-      const F e = exp_lanes<L>(L::load(x + i, part) - shift);
-      sum = sum + L::keep(e, F(0.0f), part);
-      L::store(y + i, e, part);
-    });
-    const F inverse(1.0f / sum_of<L>(sum));
-    for_each_vector<L>(g.n, [&](uint32_t i, auto part) __attribute__((always_inline)) {
-      L::store(y + i, L::load(y + i, part) * inverse, part);
-    });
+  const bool narrow = g.n < L::kWidth;
+  const uint32_t at_once = narrow ? L::kWidth : kRows;
+  for (uint32_t first = 0; first < g.rows; first += at_once) {
+    const uint32_t rows = g.rows - first < at_once ? g.rows - first : at_once;
+    const float* x = g.x + first * g.n;
+    float* y = g.y + first * g.n;
+    narrow ? narrow_rows<L>(x, y, rows, g.n) : wide_rows<L>(x, y, rows, g.n);
   }
 }
 

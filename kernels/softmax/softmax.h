@@ -1,6 +1,6 @@
 // Softmax over rows of contiguous values.
 //
-// Serial; reads and writes exactly rows * n elements (but see SoftmaxS8Args::table); y may be exactly x.
+// Serial; reads and writes exactly rows * n elements; y may be exactly x.
 #pragma once
 #include <stdint.h>
 
@@ -17,7 +17,7 @@ struct SoftmaxF32Args {
 using SoftmaxF32Fn = void (*)(const SoftmaxF32Args&);
 
 // y = softmax_quantized(t, sum) (lathe/arith.h; +128 for u8 storage) with t = table[max_r - x], sum of t in uint32, so n <=
-// 65536. table[d] is rne(65535 exp(-s d)), so table[0] is 65535; 2 bytes past its end may be read. Bit-exact on every ISA.
+// 65536. table[d] is rne(65535 exp(-s d)), so table[0] is 65535. Bit-exact on every ISA.
 struct SoftmaxS8Args {
   const void* x;
   void* y;
