@@ -1,4 +1,4 @@
-// Segment GEMM on AVX2 and FMA, u8 storage and float.
+// Segment GEMM on AVX2 and FMA, u8 storage, float and half precision.
 //
 // The 8-bit one is exact: activations and weights are widened to 16 bits for vpmaddwd (vpmaddubsw would saturate). A quad of k is
 // taken apart into its even and odd bytes, because two shifts do that to weights as they are packed and leave one channel to a
@@ -12,7 +12,7 @@
 // and eight of which fit a 16-bit sum: 2 * 15 * 128 * 8 < 2^15.
 #include <immintrin.h>
 
-#include "kernels/gemm/gemm.h"
+#include "kernels/gemm/real_tile_x86_avx2.h"
 #include "kernels/gemm/requantize_x86_avx2.h"
 #include "kernels/simd.h"
 
@@ -329,13 +329,13 @@ void panel_tiles(Work& work, Tile t, const int8_t* panel, uint32_t first_quad, u
   }
 }
 
-struct Chunk {
+struct QuadChunk {
   uint32_t first_quad;
   bool last;
 };
 
 // Tiles [first, end), channels [c, end_c): one chunk of k, rows of which are widened already.
-void chunk_tiles(Work& work, const Wide& wide, Chunk chunk, uint32_t first, uint32_t end, uint32_t c, uint32_t end_c) {
+void chunk_tiles(Work& work, const Wide& wide, QuadChunk chunk, uint32_t first, uint32_t end, uint32_t c, uint32_t end_c) {
   const Run& g = work.g;
   const size_t row = work.first_row(first);
   const uint8_t* residual = g.residual;
@@ -465,78 +465,6 @@ void gemm_run(const Run& g, const Requantize& q) {
     block(work, t, tiles - t < kBlockRows / kMaxRows ? tiles : t + kBlockRows / kMaxRows);
 }
 
-// Float: kRows x 16 channels, one panel.
-template <int kRows>
-__attribute__((noinline)) void float_tile(const GemmF32Args& g, const float* a, const float* w, const float* bias,
-                                          const float* residual, float* y, uint32_t n) {
-  __m256 acc[kRows][2];
-  LATHE_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    acc[r][0] = bias == nullptr ? _mm256_setzero_ps() : _mm256_load_ps(bias);
-    acc[r][1] = bias == nullptr ? _mm256_setzero_ps() : _mm256_load_ps(bias + 8);
-  }
-  const size_t stride = g.geo.a_col_step;
-  for (uint32_t i = 0; i < g.geo.seg_rows; ++i) {
-    const float* seg = a + static_cast<ptrdiff_t>(i) * g.geo.a_seg_row_step;
-    const float* seg_w = w + static_cast<size_t>(i) * g.geo.w_seg_row_step;
-    for (uint32_t j = 0; j < g.geo.seg_cols; ++j, seg += g.geo.a_seg_col_step, seg_w += g.geo.w_seg_col_step) {
-      const float *base = seg, *base3 = seg + 3 * stride, *panel = seg_w;
-      for (uint32_t k = 0; k < g.geo.seg_k; ++k, panel += 16, ++base, ++base3) {
-        const __m256 w0 = _mm256_load_ps(panel), w1 = _mm256_load_ps(panel + 8);
-        LATHE_UNROLL
-        for (int r = 0; r < kRows; ++r) {
-          const __m256 v = _mm256_broadcast_ss(r < 3 ? base + r * stride : base3 + (r - 3) * stride);
-          acc[r][0] = _mm256_fmadd_ps(v, w0, acc[r][0]);
-          acc[r][1] = _mm256_fmadd_ps(v, w1, acc[r][1]);
-        }
-      }
-    }
-  }
-  const __m256 lo = _mm256_set1_ps(g.lo), hi = _mm256_set1_ps(g.hi);
-  LATHE_UNROLL
-  for (int r = 0; r < kRows; ++r, y += g.geo.y_col_step) {
-    alignas(32) float row[16];
-    __m256 v[2];
-    LATHE_UNROLL
-    for (int i = 0; i < 2; ++i) {
-      v[i] = acc[r][i];
-      if (residual != nullptr)
-        v[i] = _mm256_add_ps(v[i], _mm256_loadu_ps(residual + static_cast<size_t>(r) * g.geo.residual_col_step + 8 * i));
-      // The second operand passes when either is NaN.
-      v[i] = _mm256_min_ps(hi, _mm256_max_ps(lo, v[i]));
-    }
-    float* to = n == 16 ? y : row;
-    _mm256_storeu_ps(to, v[0]);
-    _mm256_storeu_ps(to + 8, v[1]);
-    if (n != 16) __builtin_memcpy(y, row, n * sizeof(float));
-  }
-}
-
-template <int kRows>
-LATHE_INLINE void float_tile_of(uint32_t rows, const GemmF32Args& g, const float* a, const float* w, const float* bias,
-                                const float* residual, float* y, uint32_t n) {
-  if constexpr (kRows > 1) {
-    if (rows != kRows) return float_tile_of<kRows - 1>(rows, g, a, w, bias, residual, y, n);
-  }
-  float_tile<kRows>(g, a, w, bias, residual, y, n);
-}
-
-// One row of pixels.
-void float_run(const GemmF32Args& g, const float* a, const float* residual, float* y) {
-  const uint32_t m = g.geo.cols;
-  const uint32_t tiles = (m + kMaxRows - 1) / kMaxRows, base = m / tiles, larger = m % tiles;
-  for (uint32_t c = 0; c < g.geo.n; c += 16) {
-    const uint32_t n = g.geo.n - c < 16 ? g.geo.n - c : 16;
-    for (uint32_t t = 0, row = 0, rows; t < tiles; ++t, row += rows) {
-      rows = base + (t < larger ? 1 : 0);
-      float_tile_of<kMaxRows>(rows, g, a + static_cast<size_t>(row) * g.geo.a_col_step,
-                              g.w + static_cast<size_t>(c / 16) * g.geo.w_panel_step, g.bias == nullptr ? nullptr : g.bias + c,
-                              residual == nullptr ? nullptr : residual + static_cast<size_t>(row) * g.geo.residual_col_step + c,
-                              y + static_cast<size_t>(row) * g.geo.y_col_step + c, n);
-    }
-  }
-}
-
 }  // namespace
 
 void gemm_u8s8s32_6x16x4_x86_avx2(const GemmS8Args& g) {
@@ -546,12 +474,7 @@ void gemm_u8s8s32_6x16x4_x86_avx2(const GemmS8Args& g) {
   for (uint32_t i = 0; i < g.geo.rows; ++i, run.next_row()) gemm_run(run, q);
 }
 
-void gemm_f32_6x16_x86_avx2(const GemmF32Args& g) {
-  if (g.geo.cols == 0) return;
-  for (uint32_t i = 0; i < g.geo.rows; ++i)
-    float_run(g, g.a + static_cast<size_t>(i) * g.geo.a_row_step,
-              g.residual == nullptr ? nullptr : g.residual + static_cast<size_t>(i) * g.geo.residual_row_step,
-              g.y + static_cast<size_t>(i) * g.geo.y_row_step);
-}
+void gemm_f32_6x16_x86_avx2(const GemmF32Args& g) { real_gemm<Avx2>(g); }
+void gemm_f16_6x16_x86_avx2(const GemmF16Args& g) { real_gemm<Avx2>(g); }
 
 }  // namespace lathe::kernels
