@@ -1,75 +1,48 @@
-// Whole convolution layers through prepare() and run(), padding and task splitting included, on every ISA level: the layers of
-// ResNet-20 and others.
+// Whole convolution layers through prepare() and run(), padding and task splitting included, on every ISA level: the
+// convolutions of bench/kernels/shapes.inc.
 //
 //   bench/bench_conv --benchmark_filter=avx512vnni
 #include <benchmark/benchmark.h>
 
-#include <string>
-
-#include "bench/peak.h"
+#include "bench/kernels/peak.h"
+#include "bench/kernels/shape.h"
 #include "tests/conv/conv_problem.h"
 
 namespace lathe::bench {
 namespace {
 
-using test::ConvCase;
-
-struct Layer {
-  const char* name;
-  ConvCase c;
-};
-const Layer kLayers[] = {
-    {"3x3_28x28x1_16", {.h = 28, .w = 28, .ic = 1, .oc = 16}},
-    {"3x3_28x28x16_16", {.h = 28, .w = 28, .ic = 16, .oc = 16}},
-    {"3x3_32x32x3_16", {.h = 32, .w = 32, .ic = 3, .oc = 16}},
-    {"3x3_32x32x16_16", {.h = 32, .w = 32, .ic = 16, .oc = 16, .residual = true}},
-    {"3x3_32x32x16_32_s2", {.h = 32, .w = 32, .ic = 16, .oc = 32, .stride_h = 2, .stride_w = 2}},
-    {"1x1_32x32x16_32_s2",
-     {.h = 32,
-      .w = 32,
-      .ic = 16,
-      .oc = 32,
-      .kh = 1,
-      .kw = 1,
-      .stride_h = 2,
-      .stride_w = 2,
-      .top = 0,
-      .left = 0,
-      .bottom = 0,
-      .right = 0}},
-    {"3x3_16x16x32_32", {.h = 16, .w = 16, .ic = 32, .oc = 32, .residual = true}},
-    {"3x3_8x8x64_64", {.h = 8, .w = 8, .ic = 64, .oc = 64, .residual = true}},
-    {"3x3_56x56x64_64", {.h = 56, .w = 56, .ic = 64, .oc = 64}},
-    {"3x3_28x28x128_128", {.h = 28, .w = 28, .ic = 128, .oc = 128}},
-    {"3x3_14x14x256_256", {.h = 14, .w = 14, .ic = 256, .oc = 256}},
-    {"3x3_7x7x512_512", {.h = 7, .w = 7, .ic = 512, .oc = 512}},
-    {"1x1_56x56x144_24", {.h = 56, .w = 56, .ic = 144, .oc = 24, .kh = 1, .kw = 1, .top = 0, .left = 0, .bottom = 0, .right = 0}},
-    {"dw3x3_56x56x144", {.h = 56, .w = 56, .ic = 144, .oc = 144, .groups = 144}},
-    {"dw3x3_25x5x64", {.h = 25, .w = 5, .ic = 64, .oc = 64, .groups = 64}},
-    {"10x4_49x10x1_64_s2",
-     {.h = 49,
-      .w = 10,
-      .ic = 1,
-      .oc = 64,
-      .kh = 10,
-      .kw = 4,
-      .stride_h = 2,
-      .stride_w = 2,
-      .top = 4,
-      .left = 1,
-      .bottom = 5,
-      .right = 1}},
-};
+test::ConvCase layer(const BenchShape& s) {
+  const auto i = [](uint32_t v) { return static_cast<int>(v); };
+  test::ConvCase c;
+  c.h = i(s.h), c.w = i(s.w), c.ic = i(s.c), c.oc = i(s.oc), c.kh = c.kw = i(s.kernel), c.stride_h = c.stride_w = i(s.stride);
+  c.top = c.left = c.bottom = c.right = i(s.pad);
+  c.groups = s.kind == ShapeKind::kDepthwise ? c.ic : 1;
+  return c;
+}
 
 template <class Problem, class T>
-void layer(benchmark::State& state, const ConvCase& c, kernels::IsaSet isa, bool quantized) {
-  const Problem problem(c, 1);
+void measure(benchmark::State& state, const BenchShape& s, kernels::IsaSet isa, kernels::Family family) {
+  const Problem problem(layer(s), 1);
   test::Bound<T> bound(problem, {isa, 1});
   for (auto _ : state) bound.run();
-  const double ops = 2.0 * static_cast<double>(problem.macs()) * static_cast<double>(state.iterations());
-  state.counters["GOPS"] = benchmark::Counter(ops / 1e9, benchmark::Counter::kIsRate);
-  if (const double peak = peak_gops(isa, quantized); peak > 0)
-    state.counters["peak"] = benchmark::Counter(ops / 1e9 / peak, benchmark::Counter::kIsRate);
+  const double gop = 2.0 * static_cast<double>(problem.macs()) * static_cast<double>(state.iterations()) / 1e9;
+  state.counters["GOPS"] = benchmark::Counter(gop, benchmark::Counter::kIsRate);
+  const bool quantized = std::is_same_v<T, int8_t>;
+  const auto* kernel = kernels::select(family, quantized ? storage_for(isa) : kernels::Storage::kS8, isa);
+  if (const double peak = peak_gops(kernel->needs, quantized ? ProbeUse::kS8 : ProbeUse::kF32); peak > 0)
+    state.counters["peak"] = benchmark::Counter(gop / peak, benchmark::Counter::kIsRate);
+}
+
+void add_layers(const kernels::IsaLevel& level, ShapeKind kind, kernels::Family s8, kernels::Family f32) {
+  for (const BenchShape& s : listed_shapes(kind)) {
+    const std::string name = (kind == ShapeKind::kDepthwise ? "dw_" : "") + s.text() + "/" + level.name;
+    benchmark::RegisterBenchmark(("s8/" + name).c_str(), [s, &level, s8](benchmark::State& state) {
+      measure<test::QuantizedConv, int8_t>(state, s, level.set, s8);
+    });
+    benchmark::RegisterBenchmark(("f32/" + name).c_str(), [s, &level, f32](benchmark::State& state) {
+      measure<test::FloatConv, float>(state, s, level.set, f32);
+    });
+  }
 }
 
 }  // namespace
@@ -81,15 +54,8 @@ int main(int argc, char** argv) {
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   for (const auto& level : kernels::kIsaLevels) {
     if (!kernels::covers(kernels::runnable_isa(), level.set)) continue;
-    for (const auto& l : bench::kLayers) {
-      const std::string name = std::string(l.name) + "/" + level.name;
-      benchmark::RegisterBenchmark(("s8/" + name).c_str(), [&l, &level](benchmark::State& s) {
-        bench::layer<test::QuantizedConv, int8_t>(s, l.c, level.set, true);
-      });
-      benchmark::RegisterBenchmark(("f32/" + name).c_str(), [&l, &level](benchmark::State& s) {
-        bench::layer<test::FloatConv, float>(s, l.c, level.set, false);
-      });
-    }
+    bench::add_layers(level, bench::ShapeKind::kConv, kernels::Family::kGemmS8, kernels::Family::kGemmF32);
+    bench::add_layers(level, bench::ShapeKind::kDepthwise, kernels::Family::kDwConvS8, kernels::Family::kDwConvF32);
   }
   benchmark::RunSpecifiedBenchmarks();
   return 0;
