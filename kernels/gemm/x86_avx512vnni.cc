@@ -25,11 +25,10 @@ struct Place {
   __mmask64 mask;         // bytes of a row that exist
 };
 
-// |acc| <= 2^31 and |r - z_r| <= 255, so with these limits |float(acc) * m + float(r - z_r) * m_r| < 2^31 after every rounding.
 bool products_fit(const float* scale, uint32_t n, float residual_scale) {
   __m512 most = _mm512_setzero_ps();
   for (uint32_t c = 0; c < n; c += 16) most = _mm512_max_ps(most, _mm512_load_ps(scale + c));
-  return _mm512_cmp_ps_mask(most, _mm512_set1_ps(0.5f), _CMP_LE_OQ) == 0xffff && residual_scale < 1e6f;
+  return is_bounded(most, residual_scale);
 }
 
 // Stores kPanels x 16 bytes of one row that lie in lanes first .. of `v`; `mask` says which bytes if the last panel is not whole.

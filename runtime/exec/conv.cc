@@ -5,6 +5,7 @@
 namespace lathe {
 namespace {
 
+using kernels::GemmGeometry;
 using kernels::kGemmPanel;
 
 // The two element types: what a kernel call needs from the step's operands.
@@ -24,7 +25,7 @@ struct FloatPath {
   }
   // Packed elements of one segment of a panel.
   static uint32_t gemm_seg_elems(const ConvParams& p) { return kernels::gemm_f32_panel_elems(1, p.seg_k); }
-  static uint32_t dw_panel_elems(const ConvParams& p) { return p.kh * p.kw * kGemmPanel; }
+  static uint32_t dw_panel_elems(const ConvParams& p) { return p.h.kernel * p.w.kernel * kGemmPanel; }
   // Everything that is the same for all calls of a step.
   template <class Args>
   static void set_constants(const ConvParams& p, Args* a) {
@@ -57,7 +58,9 @@ struct QuantizedPath {
     return s.n_in > conv_residual(true) ? ctx.in<uint8_t>(s, conv_residual(true)) : nullptr;
   }
   static uint32_t gemm_seg_elems(const ConvParams& p) { return kernels::gemm_s8_panel_bytes(1, p.seg_k); }
-  static uint32_t dw_panel_elems(const ConvParams& p) { return kernels::dwconv_s8_packed_bytes(kGemmPanel, p.kh, p.kw); }
+  static uint32_t dw_panel_elems(const ConvParams& p) {
+    return kernels::dwconv_s8_packed_bytes(kGemmPanel, p.h.kernel, p.w.kernel);
+  }
   template <class Args>
   static void set_constants(const ConvParams& p, Args* a) {
     a->zero_point = p.zero_point;
@@ -92,31 +95,70 @@ Task task_at(const ConvParams& p, uint32_t index, uint32_t all_rows) {
   return t;
 }
 
-// Copies the input rows under a task's output rows with padding around them.
-template <class Path>
-void copy_padded(const ConvParams& p, const typename Path::T* x, const Task& t, typename Path::T* to) {
-  const uint32_t inner = p.iw * p.ic, left = p.pad_left * p.ic, right = p.row - left - inner;
-  const uint32_t rows = (t.rows - 1) * p.stride_h + p.row_count;
-  const typename Path::T* image = x + static_cast<size_t>(t.image) * p.ih * inner;
-  for (uint32_t r = 0; r < rows; ++r, to += p.row) {
-    const uint32_t above = t.row * p.stride_h + r;  // row in the padded image
-    if (above < p.pad_top || above - p.pad_top >= p.ih) {
-      Path::fill(p, to, p.row);
+// Output pixels that one kernel call computes, with the taps that it computes them from.
+struct Rect {
+  ConvSpan rows, cols;
+};
+
+// Calls fn(rect) for rectangles that together are the task's output.
+template <class F>
+void for_each_rect(const ConvParams& p, const Task& t, const F& fn) {
+  const uint32_t end_row = t.row + t.rows;
+  const ConvSpan all_cols{0, p.w.out, 0, p.w.kernel};
+  if (p.border == ConvBorder::kNone || p.border == ConvBorder::kCopyAll) {
+    return fn(Rect{{t.row, end_row, 0, p.h.kernel}, all_cols});
+  }
+  if (p.border == ConvBorder::kSkip) {
+    for (ConvSpan rows{0, t.row, 0, 0}; rows.end < end_row;) {
+      rows = span_from(p.h, rows.end, end_row);
+      for (ConvSpan cols{}; cols.end < p.w.out;) {
+        cols = span_from(p.w, cols.end, p.w.out);
+        fn(Rect{rows, cols});
+      }
+    }
+    return;
+  }
+  // Rows that see padding whole, the others in three parts.
+  for (uint32_t row = t.row, end; row < end_row; row = end) {
+    const bool inside = row >= p.h.inside && row < p.h.inside_end;
+    const uint32_t limit = row < p.h.inside ? p.h.inside : inside ? p.h.inside_end : end_row;
+    end = limit < end_row ? limit : end_row;
+    const ConvSpan rows{row, end, 0, p.h.kernel};
+    if (!inside) {
+      fn(Rect{rows, all_cols});
       continue;
     }
-    Path::fill(p, to, left);
-    __builtin_memcpy(to + left, image + static_cast<size_t>(above - p.pad_top) * inner, inner * sizeof(*to));
-    Path::fill(p, to + left + inner, right);
+    const uint32_t cuts[] = {0, p.w.inside, p.w.inside_end, p.w.out};
+    for (int i = 0; i < 3; ++i) {
+      if (cuts[i] < cuts[i + 1]) fn(Rect{rows, {cuts[i], cuts[i + 1], 0, p.w.kernel}});
+    }
   }
 }
 
-// Where a kernel finds the input of the task's first output pixel, padding included.
+bool sees_padding(const ConvParams& p, const Rect& r) {
+  return r.rows.first < p.h.inside || r.rows.end > p.h.inside_end || r.cols.first < p.w.inside || r.cols.end > p.w.inside_end;
+}
+
+// Copies the input that a rectangle sees, padding included: window(rows) x window(cols) pixels.
 template <class Path>
-const typename Path::T* task_input(const ConvParams& p, const typename Path::T* x, const Task& t, uint8_t* scratch) {
-  if (p.copies == 0) return x + (static_cast<size_t>(t.image) * p.ih + static_cast<size_t>(t.row) * p.stride_h) * p.row;
-  auto* padded = reinterpret_cast<typename Path::T*>(scratch);
-  copy_padded<Path>(p, x, t, padded);
-  return padded;
+void copy_padded(const ConvParams& p, const typename Path::T* image, const Rect& r, typename Path::T* to) {
+  const uint32_t rows = p.h.window(r.rows.end - r.rows.first), cols = p.w.window(r.cols.end - r.cols.first);
+  const int32_t first_row = p.h.start(r.rows.first), first_col = p.w.start(r.cols.first);
+  const int32_t in_cols = static_cast<int32_t>(p.w.in), end_col = first_col + static_cast<int32_t>(cols);
+  const int32_t col = first_col < 0 ? 0 : first_col, col_end = end_col < in_cols ? end_col : in_cols;
+  const uint32_t before = static_cast<uint32_t>(col - first_col) * p.ic;
+  const uint32_t inner = col < col_end ? static_cast<uint32_t>(col_end - col) * p.ic : 0;
+  for (uint32_t i = 0; i < rows; ++i, to += cols * p.ic) {
+    const int32_t row = first_row + static_cast<int32_t>(i);
+    if (row < 0 || row >= static_cast<int32_t>(p.h.in) || inner == 0) {
+      Path::fill(p, to, cols * p.ic);
+      continue;
+    }
+    Path::fill(p, to, before);
+    __builtin_memcpy(to + before, image + (static_cast<size_t>(row) * p.w.in + static_cast<uint32_t>(col)) * p.ic,
+                     inner * sizeof(*to));
+    Path::fill(p, to + before + inner, cols * p.ic - before - inner);
+  }
 }
 
 template <class Path>
@@ -137,32 +179,23 @@ struct Runner {
         residual(Path::residual(ctx, s)),
         y(ctx.out<T>(s, 0)) {}
 
-  // A rectangle of output pixels whose first one sees the input at step a_row, a_col per pixel.
-  typename Path::GemmArgs gemm_args(uint32_t rows, uint32_t cols) const {
+  // Everything but pixels and segments, which are those of one tap: packed elements of a panel are 16 per k.
+  typename Path::GemmArgs gemm_args() const {
     typename Path::GemmArgs g{};
     Path::set_constants(p, &g);
-    const uint32_t seg = Path::gemm_seg_elems(p);
-    g.geo.rows = rows;
-    g.geo.cols = cols;
-    g.geo.a_row_step = p.stride_h * p.row;
-    g.geo.a_col_step = p.stride_w * p.ic;
-    g.geo.y_row_step = g.geo.residual_row_step = p.ow * p.oc;
+    const uint32_t seg = Path::gemm_seg_elems(p), per_row = p.segs / p.h.kernel;
+    g.geo.y_row_step = g.geo.residual_row_step = p.w.out * p.oc;
     g.geo.y_col_step = g.geo.residual_col_step = p.oc;
-    g.geo.seg_rows = p.kh;
-    g.geo.seg_cols = p.segs / p.kh;
-    g.geo.seg_k = p.seg_k;
-    g.geo.a_seg_row_step = static_cast<int32_t>(p.tap_row);
-    g.geo.a_seg_col_step = static_cast<int32_t>(p.tap_col);
-    g.geo.w_seg_row_step = g.geo.seg_cols * seg;
+    g.geo.w_seg_row_step = per_row * seg;
     g.geo.w_seg_col_step = seg;
     g.geo.w_panel_step = p.segs * seg;
     return g;
   }
 
-  // Channels [c, c + n) of group `group`, for output pixels from `pixel` on.
-  void set_place(typename Path::GemmArgs* g, size_t pixel, uint32_t group, uint32_t c, uint32_t n) const {
+  // Channels [c, c + n) of group `group`, for output pixels from `pixel` on; w: their weights from element w_at of a panel on.
+  void set_place(typename Path::GemmArgs* g, size_t pixel, uint32_t group, uint32_t c, uint32_t n, uint32_t w_at) const {
     const uint32_t padded_n = kernels::round_up(p.n, kGemmPanel);
-    g->w = w + (static_cast<size_t>(group) * (padded_n / kGemmPanel) + c / kGemmPanel) * g->geo.w_panel_step;
+    g->w = w + (static_cast<size_t>(group) * (padded_n / kGemmPanel) + c / kGemmPanel) * g->geo.w_panel_step + w_at;
     path.set_channels(group * padded_n + c, g);
     const size_t at = pixel * p.oc + group * p.n + c;
     g->y = y + at;
@@ -171,57 +204,107 @@ struct Runner {
   }
 
   void matrix(typename Path::GemmFn fn, uint32_t index) const {
-    const Task t = task_at(p, index, p.images * p.oh * p.ow);
-    typename Path::GemmArgs g = gemm_args(1, t.rows);
-    set_place(&g, t.row, 0, t.c, t.n);
+    const Task t = task_at(p, index, p.images * p.h.out * p.w.out);
+    typename Path::GemmArgs g = gemm_args();
+    g.geo.rows = g.geo.seg_rows = g.geo.seg_cols = 1;
+    g.geo.cols = t.rows;
+    g.geo.a_col_step = g.geo.seg_k = p.ic;
+    set_place(&g, t.row, 0, t.c, t.n, 0);
     g.a = x + static_cast<size_t>(t.row) * p.ic;
     fn(g);
   }
 
-  // Panels outside, rows inside: the weights of a call's panels stay in the cache while the task's rows pass.
-  void bands(typename Path::GemmFn fn, uint32_t index, uint8_t* scratch) const {
-    const Task t = task_at(p, index, p.oh);
-    const T* input = task_input<Path>(p, x, t, scratch);
-    typename Path::GemmArgs g = gemm_args(t.rows, p.ow);
+  // One rectangle; `first`: the pixel of input that tap 0 of its first output pixel sees, or would see before the image; `row`:
+  // elements from there to the next row.
+  void rect(typename Path::GemmFn fn, typename Path::GemmArgs* g, const Task& t, const Rect& r, const T* first, uint32_t row,
+            uint32_t group, uint32_t c, uint32_t n) const {
+    GemmGeometry& geo = g->geo;
+    geo.rows = r.rows.end - r.rows.first;
+    geo.cols = r.cols.end - r.cols.first;
+    geo.a_row_step = p.h.stride * row;
+    geo.a_col_step = p.w.stride * p.ic;
+    geo.a_seg_row_step = static_cast<int32_t>(p.h.dilation * row);
+    geo.a_seg_col_step = static_cast<int32_t>(p.w.dilation * p.ic);
+    const uint32_t taps = r.cols.tap_end - r.cols.tap;
+    const bool row_is_segment = p.segs == p.h.kernel;
+    const uint32_t tap_k = row_is_segment ? p.seg_k / p.w.kernel : p.seg_k;
+    geo.seg_rows = taps == 0 ? 0 : r.rows.tap_end - r.rows.tap;
+    geo.seg_cols = row_is_segment ? 1 : taps;
+    geo.seg_k = row_is_segment ? taps * tap_k : tap_k;
+    const uint32_t col_w = row_is_segment ? tap_k * kGemmPanel : geo.w_seg_col_step;
+    set_place(g, (static_cast<size_t>(t.image) * p.h.out + r.rows.first) * p.w.out + r.cols.first, group, c, n,
+              r.rows.tap * geo.w_seg_row_step + r.cols.tap * col_w);
+    g->a = first + static_cast<size_t>(r.rows.tap) * p.h.dilation * row +
+           static_cast<size_t>(r.cols.tap) * p.w.dilation * p.ic + group * (p.ic / p.groups);
+    fn(*g);
+  }
+
+  // Calls fn(group, first channel, channels) for the blocks of channels that a kernel call takes.
+  template <class F>
+  void for_each_channels(const Task& t, const F& fn) const {
     const uint32_t most = p.call_panels * kGemmPanel;
     for (uint32_t group = 0; group < p.groups; ++group) {
-      for (uint32_t c = t.c; c < t.c + t.n; c += most) {
-        set_place(&g, (static_cast<size_t>(t.image) * p.oh + t.row) * p.ow, group, c, t.c + t.n - c < most ? t.c + t.n - c : most);
-        g.a = input + group * (p.ic / p.groups);
-        fn(g);
-      }
+      for (uint32_t c = t.c; c < t.c + t.n; c += most) fn(group, c, t.c + t.n - c < most ? t.c + t.n - c : most);
     }
   }
 
+  // In place channels are outside and rectangles inside, so that the weights of a call stay near; a copied rectangle is used up
+  // before the next.
+  void dense(typename Path::GemmFn fn, uint32_t index, uint8_t* scratch) const {
+    const Task t = task_at(p, index, p.h.out);
+    typename Path::GemmArgs g = gemm_args();
+    const uint32_t row = p.w.in * p.ic;
+    const T* image = x + static_cast<size_t>(t.image) * p.h.in * row;
+    const auto first = [&](const Rect& r) {
+      return image + static_cast<ptrdiff_t>(p.h.start(r.rows.first)) * static_cast<ptrdiff_t>(row) +
+             static_cast<ptrdiff_t>(p.w.start(r.cols.first)) * static_cast<ptrdiff_t>(p.ic);
+    };
+    if (p.border == ConvBorder::kNone || p.border == ConvBorder::kSkip) {
+      for_each_channels(t, [&](uint32_t group, uint32_t c, uint32_t n) {
+        for_each_rect(p, t, [&](const Rect& r) { rect(fn, &g, t, r, first(r), row, group, c, n); });
+      });
+      return;
+    }
+    auto* copy = reinterpret_cast<T*>(scratch);
+    for_each_rect(p, t, [&](const Rect& r) {
+      const bool copies = sees_padding(p, r);
+      if (copies) copy_padded<Path>(p, image, r, copy);
+      const T* input = copies ? copy : first(r);
+      const uint32_t input_row = copies ? p.w.window(r.cols.end - r.cols.first) * p.ic : row;
+      for_each_channels(t, [&](uint32_t group, uint32_t c, uint32_t n) { rect(fn, &g, t, r, input, input_row, group, c, n); });
+    });
+  }
+
   void depthwise(typename Path::DwFn fn, uint32_t index, uint8_t* scratch) const {
-    const Task t = task_at(p, index, p.oh);
+    const Task t = task_at(p, index, p.h.out);
     typename Path::DwArgs d{};
     Path::set_constants(p, &d);
+    const uint32_t row = p.w.in * p.ic;
     auto* pad = reinterpret_cast<T*>(scratch);
-    if (p.pads != 0) Path::fill(p, pad, p.row);
-    d.in.a = x + static_cast<size_t>(t.image) * p.ih * p.row + t.c / p.multiplier;
+    if (p.border != ConvBorder::kNone) Path::fill(p, pad, row);
+    d.in.a = x + static_cast<size_t>(t.image) * p.h.in * row + t.c / p.multiplier;
     d.in.pad_row = pad + t.c / p.multiplier;
-    d.in.rows = p.ih;
-    d.in.cols = p.iw;
-    d.in.row_step = p.row;
+    d.in.rows = p.h.in;
+    d.in.cols = p.w.in;
+    d.in.row_step = row;
     d.in.col_step = p.ic;
-    d.in.row0 = static_cast<int32_t>(t.row * p.stride_h) - static_cast<int32_t>(p.pad_top);
-    d.in.col0 = -static_cast<int32_t>(p.pad_left);
-    d.in.stride_h = p.stride_h;
-    d.in.stride_w = p.stride_w;
-    d.in.dilation_h = p.dilation_h;
-    d.in.dilation_w = p.dilation_w;
-    d.in.kh = p.kh;
-    d.in.kw = p.kw;
+    d.in.row0 = p.h.start(t.row);
+    d.in.col0 = p.w.start(0);
+    d.in.stride_h = p.h.stride;
+    d.in.stride_w = p.w.stride;
+    d.in.dilation_h = p.h.dilation;
+    d.in.dilation_w = p.w.dilation;
+    d.in.kh = p.h.kernel;
+    d.in.kw = p.w.kernel;
     d.w = w + static_cast<size_t>(t.c / kGemmPanel) * Path::dw_panel_elems(p);
     path.set_channels(t.c, &d);
-    const size_t at = (static_cast<size_t>(t.image) * p.oh + t.row) * p.ow * p.oc + t.c;
+    const size_t at = (static_cast<size_t>(t.image) * p.h.out + t.row) * p.w.out * p.oc + t.c;
     d.y = y + at;
     d.residual = residual == nullptr ? nullptr : residual + at;
-    d.y_row_step = d.residual_row_step = p.ow * p.oc;
+    d.y_row_step = d.residual_row_step = p.w.out * p.oc;
     d.y_col_step = d.residual_col_step = p.oc;
     d.rows = t.rows;
-    d.cols = p.ow;
+    d.cols = p.w.out;
     d.n = t.n;
     d.multiplier = p.multiplier;
     fn(d);
@@ -237,7 +320,7 @@ void run(const RunContext& ctx, const BoundStep& step, const ConvParams& p) {
     uint8_t* mine = scratch + static_cast<size_t>(slot) * p.slot_bytes;
     switch (p.mode) {
       case ConvMode::kMatrix: return runner.matrix(ctx.kernel<typename Path::GemmFn>(step), task);
-      case ConvMode::kBands: return runner.bands(ctx.kernel<typename Path::GemmFn>(step), task, mine);
+      case ConvMode::kDense: return runner.dense(ctx.kernel<typename Path::GemmFn>(step), task, mine);
       case ConvMode::kDepthwise: return runner.depthwise(ctx.kernel<typename Path::DwFn>(step), task, mine);
     }
   });

@@ -5,10 +5,6 @@
 namespace lathe {
 namespace {
 
-constexpr uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
-constexpr uint32_t max_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
-constexpr uint32_t ceil_div(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
-
 // A constant operand with a layout and a stored size.
 Status check_constant(const PrepareInput& in, uint32_t operand, DType dtype, Layout layout, uint32_t bytes) {
   if (!in.has(operand)) return {Code::kCorrupt, 0, operand, 0};
@@ -85,8 +81,6 @@ Status prepare_conv_operands(const PrepareInput& in, const ConvPacking& packing,
   p->n = packing.n;
   p->segs = packing.segs;
   p->seg_k = packing.seg_k;
-  p->kh = packing.kh;
-  p->kw = packing.kw;
   p->oc = packing.groups * packing.n;
   if (p->quantized == 0) {
     p->lo = lo;
@@ -94,78 +88,6 @@ Status prepare_conv_operands(const PrepareInput& in, const ConvPacking& packing,
     return {};
   }
   set_quantization(in, lo, hi, p);
-  return {};
-}
-
-namespace {
-
-// Padded input that a task keeps near, in bytes. Scalar targets have little memory and compute slowly: one output row at a time
-// costs them nothing.
-uint32_t scratch_target(const PrepareInput& in, uint32_t weight_bytes) {
-  if (in.isa == kernels::kIsaScalar) return 4096;
-  return weight_bytes > 65536 ? 262144 : 131072;
-}
-
-// Below this many multiply-adds waking a second thread costs more than it brings.
-constexpr uint64_t kParallelMacsS8 = 400000, kParallelMacsF32 = 100000;
-
-}  // namespace
-
-Status cut_conv_tasks(const PrepareInput& in, const ConvPacking& packing, ConvParams* p, Prepared* out) {
-  const uint32_t elem = p->quantized != 0 ? 1 : 4;
-  const uint32_t weight_bytes = p->quantized != 0 ? packing.packed_s8_bytes() : packing.packed_f32_elems() * 4;
-  const uint32_t panels = ceil_div(p->n, kernels::kGemmPanel);
-  const bool matrix = p->mode == ConvMode::kMatrix;
-  // A matrix is one image whose rows are in one run.
-  const uint32_t images = matrix ? 1 : p->images;
-  const uint32_t rows = matrix ? p->images * p->oh * p->ow : p->oh;
-  const uint64_t macs = static_cast<uint64_t>(p->images) * p->oh * p->ow * packing.weight_elems();
-  const bool small = macs < (p->quantized != 0 ? kParallelMacsS8 : kParallelMacsF32);
-  const uint32_t threads = small ? 1 : max_u32(in.threads, 1);
-
-  uint32_t block = max_u32(rows, 1);
-  if (matrix) {
-    block = min_u32(block, max_u32(49152 / (p->ic * elem) / 12, 1) * 12);
-  } else if (p->copies != 0) {
-    const uint32_t fit = scratch_target(in, weight_bytes) / max_u32(p->row * elem, 1);
-    block = min_u32(block, fit > p->row_count ? (fit - p->row_count) / p->stride_h + 1 : 1);
-  } else if (p->mode == ConvMode::kDepthwise) {
-    // Kernels pass over all rows once per block of channels: rows stay near meanwhile.
-    block = min_u32(block, max_u32(131072 / max_u32(p->row * elem, 1) / p->stride_h, 8));
-  }
-  p->panel_tasks = 1;
-  if (threads > 1) {
-    // Rows are split first; but threads that each read all of large weights would only share the cost of reading them.
-    const bool can_split_panels = p->groups == 1 && p->multiplier <= 1 && panels > 1;
-    const bool few_rows = static_cast<uint64_t>(images) * rows < 2ull * threads;
-    if (can_split_panels && (few_rows || (weight_bytes > 262144 && panels >= 4 * threads))) {
-      p->panel_tasks = min_u32(panels, threads);
-    } else if (images < threads) {
-      block = min_u32(block, ceil_div(rows, ceil_div(threads, images == 0 ? 1 : images)));
-    }
-  }
-  // Equal blocks, and as many as there are threads where that is possible.
-  uint32_t blocks = ceil_div(max_u32(rows, 1), block);
-  if (p->panel_tasks == 1 && images == 1) blocks = min_u32(ceil_div(blocks, threads) * threads, max_u32(rows, 1));
-  p->block_rows = ceil_div(max_u32(rows, 1), blocks);
-  p->row_tasks = rows == 0 ? 0 : ceil_div(rows, p->block_rows);
-  p->task_panels = ceil_div(panels, p->panel_tasks);
-  p->panel_tasks = ceil_div(panels, p->task_panels);
-  p->call_panels = !matrix && weight_bytes > 24576 ? 4 : panels;
-
-  uint32_t input_rows = 0;  // in scratch: a block's input, or one row of padding
-  if (p->copies != 0 && rows != 0) input_rows = (p->block_rows - 1) * p->stride_h + p->row_count;
-  if (p->mode == ConvMode::kDepthwise && p->pads != 0) input_rows = 1;
-  p->slot_bytes = input_rows != 0 ? kernels::round_up(input_rows * p->row * elem + 64, 64) : 0;
-  const uint64_t tasks = static_cast<uint64_t>(images) * p->row_tasks * p->panel_tasks;
-  const uint32_t slots = tasks > 1 ? max_u32(in.threads, 1) : 1;
-  const uint64_t scratch = static_cast<uint64_t>(slots) * p->slot_bytes;
-  if (scratch > 0x7fffffff) return {Code::kOutOfMemory, 0, static_cast<uint32_t>(scratch >> 10), 0};
-  out->scratch_bytes = static_cast<uint32_t>(scratch);
-  // Kernels read a residual element before they write the result in its place.
-  const uint32_t residual = conv_residual(p->quantized != 0);
-  if (in.has(residual)) out->share_input_mask = 1u << residual;
-  if (p->quantized != 0) out->unread_input_mask = 1u << (in.storage == kernels::Storage::kU8 ? kConvBiasS8 : kConvBiasU8);
   return {};
 }
 
@@ -206,25 +128,16 @@ Status check_geometry(const Conv2dAttrs& attrs, const Shape& x, const Shape& w, 
   return rows.ok() ? check_axis({x[2], y[2], w[2], attrs.stride[1], attrs.dilation[1], attrs.pad[1], attrs.pad[3]}) : rows;
 }
 
-void set_geometry(const Conv2dAttrs& attrs, const Shape& x, const Shape& y, ConvParams* p) {
+void set_geometry(const Conv2dAttrs& attrs, const Shape& x, const Shape& w, const Shape& y, ConvParams* p) {
+  const auto axis = [&](uint32_t i) {
+    return conv_axis(static_cast<uint32_t>(x[1 + i]), static_cast<uint32_t>(y[1 + i]), static_cast<uint32_t>(w[1 + i]),
+                     static_cast<uint32_t>(attrs.stride[i]), static_cast<uint32_t>(attrs.dilation[i]),
+                     static_cast<uint32_t>(attrs.pad[i]));
+  };
   p->images = static_cast<uint32_t>(x[0]);
-  p->ih = static_cast<uint32_t>(x[1]);
-  p->iw = static_cast<uint32_t>(x[2]);
   p->ic = static_cast<uint32_t>(x[3]);
-  p->oh = static_cast<uint32_t>(y[1]);
-  p->ow = static_cast<uint32_t>(y[2]);
-  p->stride_h = static_cast<uint32_t>(attrs.stride[0]);
-  p->stride_w = static_cast<uint32_t>(attrs.stride[1]);
-  p->dilation_h = static_cast<uint32_t>(attrs.dilation[0]);
-  p->dilation_w = static_cast<uint32_t>(attrs.dilation[1]);
-  p->pad_top = static_cast<uint32_t>(attrs.pad[0]);
-  p->pad_left = static_cast<uint32_t>(attrs.pad[1]);
-  p->pads = attrs.pad[0] != 0 || attrs.pad[1] != 0 || attrs.pad[2] != 0 || attrs.pad[3] != 0 ? 1 : 0;
-  p->copies = p->pads != 0 && p->mode != ConvMode::kDepthwise ? 1 : 0;
-  p->row = (p->copies != 0 ? p->iw + p->pad_left + static_cast<uint32_t>(attrs.pad[3]) : p->iw) * p->ic;
-  p->row_count = (p->kh - 1) * p->dilation_h + 1;
-  p->tap_row = p->dilation_h * p->row;
-  p->tap_col = p->dilation_w * p->ic;
+  p->h = axis(0);
+  p->w = axis(1);
 }
 
 }  // namespace
@@ -248,11 +161,12 @@ Status prepare_Conv2d(const PrepareInput& in, Prepared* out) {
                                            static_cast<uint32_t>(w[2]), static_cast<uint32_t>(w[3]));
   s = prepare_conv_operands(in, packing, attrs.lo, attrs.hi, &p);
   if (!s.ok()) return s;
-  p.mode = packing.depthwise ? ConvMode::kDepthwise : ConvMode::kBands;
+  p.mode = packing.depthwise ? ConvMode::kDepthwise : ConvMode::kDense;
   p.multiplier = packing.depthwise ? p.oc / static_cast<uint32_t>(x[3]) : 1;
-  set_geometry(attrs, x, y, &p);
-  if (!packing.depthwise && taps == 1 && packing.groups == 1 && p.pads == 0 && p.stride_h == 1 && p.stride_w == 1)
-    p.mode = ConvMode::kMatrix;
+  set_geometry(attrs, x, w, y, &p);
+  p.border = choose_border(p);
+  const bool pointwise = taps == 1 && p.border == ConvBorder::kNone && p.h.stride == 1 && p.w.stride == 1;
+  if (!packing.depthwise && packing.groups == 1 && pointwise) p.mode = ConvMode::kMatrix;
   s = cut_conv_tasks(in, packing, &p, out);
   if (!s.ok()) return s;
 

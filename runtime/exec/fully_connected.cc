@@ -19,9 +19,10 @@ Status prepare_FullyConnected(const PrepareInput& in, Prepared* out) {
   if (!s.ok()) return s;
   p.mode = ConvMode::kMatrix;
   p.images = x.elems(0, x.rank - 1);
-  p.ih = p.iw = p.oh = p.ow = 1;
-  p.ic = p.row = static_cast<uint32_t>(w[1]);
-  p.multiplier = p.stride_h = p.stride_w = p.row_count = 1;
+  p.border = ConvBorder::kNone;
+  p.h = p.w = conv_axis(1, 1, 1, 1, 1, 0);
+  p.ic = static_cast<uint32_t>(w[1]);
+  p.multiplier = 1;
   s = cut_conv_tasks(in, packing, &p, out);
   if (!s.ok()) return s;
   const bool q = p.quantized != 0;

@@ -80,6 +80,16 @@ const ConvCase kCases[] = {
     {.h = 24, .w = 24, .ic = 64, .oc = 80, .residual = true},
     {.h = 7, .w = 7, .ic = 96, .oc = 200},
     {.n = 5, .h = 4, .w = 4, .ic = 32, .oc = 48, .bias = false},
+    {.h = 7, .w = 7, .ic = 64, .oc = 40, .residual = true},
+    {.n = 2, .h = 9, .w = 8, .ic = 20, .oc = 24, .kh = 5, .kw = 5, .top = 2, .left = 2, .bottom = 2, .right = 2, .residual = true},
+    {.h = 15, .w = 14, .ic = 12, .oc = 72, .stride_h = 2, .stride_w = 2, .top = 0, .left = 0, .bottom = 1, .right = 1},
+    {.h = 13, .w = 11, .ic = 17, .oc = 20, .dil_h = 2, .dil_w = 3, .top = 1, .left = 4, .bottom = 3, .right = 2},
+    {.h = 9, .w = 9, .ic = 4, .oc = 3, .kh = 7, .kw = 7, .top = 3, .left = 3, .bottom = 3, .right = 3},
+    {.h = 5, .w = 6, .ic = 8, .oc = 16, .kh = 1, .kw = 1, .stride_h = 2, .top = 2, .left = 1, .bottom = 3, .right = 0},
+    {.h = 9, .w = 40, .ic = 3, .oc = 17, .stride_h = 2, .stride_w = 1, .left = 2, .right = 0},  // wide: edges alone are copied
+    {.h = 12, .w = 70, .ic = 20, .oc = 33, .kh = 5, .dil_h = 1, .dil_w = 4, .top = 2, .left = 4, .bottom = 1, .right = 4},
+    {.h = 2, .w = 36, .ic = 4, .oc = 8, .residual = true},  // no row without padding
+    {.h = 10, .w = 34, .ic = 24, .oc = 12, .groups = 2, .residual = true},
     {.h = 49,
      .w = 10,
      .ic = 1,
@@ -154,8 +164,14 @@ void check_float(const ConvCase& c, uint32_t seed, bool fully_connected) {
 }  // namespace
 
 TEST_CASE("8-bit convolutions equal the definition bit for bit on every ISA and thread count") {
+  // A zero point that is stored as 0 (-128 as u8, 0 as s8) lets padding be left out, any other has it copied.
   uint32_t seed = 100;
-  for (const ConvCase& c : kCases) check_quantized(c, seed++, false);
+  for (ConvCase c : kCases) {
+    for (const int zero : {-5, -128, 0}) {
+      c.x_zero = zero;
+      check_quantized(c, seed++, false);
+    }
+  }
 }
 
 TEST_CASE("float convolutions are within tolerance of the definition on every ISA, and equal on every thread count") {
