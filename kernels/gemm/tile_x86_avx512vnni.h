@@ -18,10 +18,16 @@ inline __attribute__((always_inline)) void dot(__m256i& acc, __m256i a, __m256i 
   asm("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(a), "v"(w));
 }
 
-inline __attribute__((always_inline)) __m512i broadcast4(const uint8_t* p) {
-  int32_t v;
-  __builtin_memcpy(&v, p, sizeof(v));
-  return _mm512_set1_epi32(v);
+// Four bytes at row + at to every lane. In assembly, because gcc would otherwise keep and step a pointer per row.
+inline __attribute__((always_inline)) __m512i broadcast4(const uint8_t* row, ptrdiff_t at) {
+  __m512i v;
+  asm("vpbroadcastd (%1,%2), %0" : "=v"(v) : "r"(row), "r"(at));
+  return v;
+}
+inline __attribute__((always_inline)) __m256i broadcast4_half(const uint8_t* row, ptrdiff_t at) {
+  __m256i v;
+  asm("vpbroadcastd (%1,%2), %0" : "=v"(v) : "r"(row), "r"(at));
+  return v;
 }
 
 // Sums of kRows x kPanels; with kHalf the last panel is 8 channels wide and lies in `half`.
@@ -62,29 +68,37 @@ struct Sums {
       for (int z = 0; z < kFull; ++z) full[r * kFull + z] = _mm512_load_si512(bias + 16 * z);
       if constexpr (kHalf) half[r] = _mm256_load_si256(reinterpret_cast<const __m256i*>(bias + 16 * kFull));
     }
-    const size_t quads = (g.seg_k + kGemmQuad - 1) / kGemmQuad;
-    if (g.seg_rows == 1 && g.seg_cols == 1) return segment(row, 0, w, g.w_panel_step, quads);
-    for (uint32_t i = 0; i < g.seg_rows; ++i) {
-      ptrdiff_t a_at = static_cast<ptrdiff_t>(i) * g.a_seg_row_step;
-      const int8_t* seg_w = w + static_cast<size_t>(i) * g.w_seg_row_step;
-      for (uint32_t j = 0; j < g.seg_cols; ++j, a_at += g.a_seg_col_step, seg_w += g.w_seg_col_step)
-        segment(row, a_at, seg_w, g.w_panel_step, quads);
+    ptrdiff_t a_at = 0, a_row = 0;
+    const int8_t* w_row = w;
+    for (uint32_t left = g.seg_rows * g.seg_cols, col = 0; left > 0; --left) {
+      segment(row, a_at, w, g.w_panel_step, (g.seg_k + kGemmQuad - 1) / kGemmQuad);
+      // Steps are read again where they are needed: registers are few.
+      asm("" ::: "memory");
+      a_at += g.a_seg_col_step;
+      w += g.w_seg_col_step;
+      if (++col == g.seg_cols) {
+        col = 0;
+        a_at = a_row += g.a_seg_row_step;
+        w = w_row += g.w_seg_row_step;
+      }
     }
   }
 
  private:
+  // All rows share one index, so that a segment, however short, costs no arithmetic on pointers.
   inline __attribute__((always_inline)) void segment(const uint8_t* const* row, ptrdiff_t a_at, const int8_t* w,
                                                      size_t panel_step, size_t quads) {
-    const uint8_t* a[kRows];
-    LATHE_UNROLL
-    for (int r = 0; r < kRows; ++r) a[r] = row[r] + a_at;
-    for (size_t k = 0; k < 4 * quads; k += 4, w += 64) {
+    for (const ptrdiff_t end = a_at + static_cast<ptrdiff_t>(4 * quads); a_at < end; a_at += 4, w += 64) {
       __m512i weights[kPanels];
       LATHE_UNROLL
       for (int z = 0; z < kPanels; ++z) weights[z] = _mm512_load_si512(w + static_cast<size_t>(z) * panel_step);
       LATHE_UNROLL
       for (int r = 0; r < kRows; ++r) {
-        const __m512i v = broadcast4(a[r] + k);
+        if constexpr (kFull == 0) {
+          dot(half[r], broadcast4_half(row[r], a_at), _mm512_castsi512_si256(weights[0]));
+          continue;
+        }
+        const __m512i v = broadcast4(row[r], a_at);
         LATHE_UNROLL
         for (int z = 0; z < kFull; ++z) dot(full[r * kFull + z], v, weights[z]);
         if constexpr (kHalf) dot(half[r], _mm512_castsi512_si256(v), _mm512_castsi512_si256(weights[kFull]));
