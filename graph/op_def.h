@@ -36,6 +36,7 @@ struct InferInput {
 // How an operand or a result takes part in quantization.
 enum class QuantRole : uint8_t {
   kActivation,  // affine s8, its own observed range
+  kSymmetric,   // operands: the same with zero point 0, so that a product needs no sums of the other operand
   kWeight,      // symmetric s8, per channel along `axis`
   kBias,        // s32 at s_x * s_w[c]
   kSameAs,      // results: exactly the parameters of input `index`; operands (index -1): best the result's, others are regridded

@@ -20,6 +20,8 @@ constexpr Pass kLoweringPasses[] = {
     {"lower-fold-constants", passes::fold_constants},
     {"lower-drop-identities", passes::drop_identities},
     {"lower-cancel-transposes", passes::cancel_transposes},
+    {"fold-matmul-transposes", passes::fold_matmul_transposes},
+    {"fuse-scale", passes::fuse_scale},
     {"fuse-bias", passes::fuse_bias},
     {"fold-batchnorm", passes::fold_batchnorm},
     {"split-batchnorm", passes::split_batchnorm},

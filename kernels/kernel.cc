@@ -3,6 +3,7 @@
 #include "kernels/dwconv/dwconv.h"
 #include "kernels/eltwise/eltwise.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/gemm_pack/gemm_pack.h"
 #include "kernels/layout/layout.h"
 #include "kernels/norm/norm.h"
 #include "kernels/pool/pool.h"

@@ -51,6 +51,11 @@ QuantParams activation_params(const Range& range) {
   return {s, static_cast<int32_t>(std::clamp(z, -128.0, 127.0)), -128, 127};
 }
 
+QuantParams symmetric_params(const Range& range) {
+  const double scale = std::max(std::fabs(range.min), std::fabs(range.max)) / 127.0;
+  return {usable_scale(scale) ? static_cast<float>(scale) : 1.0f, 0, -128, 127};
+}
+
 Result<QuantizedWeights> quantize_weights(std::span<const float> weights, std::span<const float> bias, uint32_t channels,
                                           const WeightOptions& options) {
   LATHE_CHECK_OK(check_finite(weights, "weight"));

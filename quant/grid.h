@@ -17,6 +17,9 @@ namespace lathe {
 // scale 1 and zero_point 0.
 QuantParams activation_params(const Range& range);
 
+// The same with zero point 0 and scale max|x| / 127.
+QuantParams symmetric_params(const Range& range);
+
 // Symmetric weights in [-127, 127].
 struct QuantizedWeights {
   std::vector<int8_t> values;     // as the float weights, row-major

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "graph/cost.h"
 #include "graph/op_def.h"
@@ -23,6 +24,7 @@ class Converter {
 
   Result<Graph> run(const std::vector<Decision>& decisions, uint32_t* widened_channels) {
     graph_.metadata = source_.metadata;
+    find_symmetric(decisions);
     for (const ValueId v : source_.inputs()) float_[v] = graph_.add_input(source_.value(v).name, source_.value(v).type);
     for (size_t i = 0; i < source_.order().size(); ++i) {
       const Node& node = source_.node(source_.order()[i]);
@@ -38,6 +40,20 @@ class Converter {
   }
 
  private:
+  // Values whose grid gets zero point 0, because a reader wants it so: directly, or behind nodes that only move data.
+  void find_symmetric(const std::vector<Decision>& decisions) {
+    for (size_t i = decisions.size(); i-- > 0;) {
+      if (!decisions[i].int8) continue;
+      const Node& node = source_.node(source_.order()[i]);
+      const OpDef& def = op_def(node.op);
+      for (size_t k = 0; k < node.inputs.size(); ++k) {
+        const bool moved = def.quant_out.role == QuantRole::kSameAs && def.quant_out.index == static_cast<int8_t>(k);
+        if (quant_rule(def, k).role == QuantRole::kSymmetric || (moved && symmetric_.contains(node.outputs[0])))
+          symmetric_.insert(node.inputs[k]);
+      }
+    }
+  }
+
   Result<void> copy(const Node& node) {
     std::vector<ValueId> inputs;
     for (const ValueId v : node.inputs) {
@@ -67,6 +83,10 @@ class Converter {
         case QuantRole::kInteger:
         case QuantRole::kFloatConstant: {
           LATHE_TRY(inputs[i], as_float(node.inputs[i]));
+          break;
+        }
+        case QuantRole::kSymmetric: {
+          LATHE_TRY(inputs[i], as_symmetric(node.inputs[i]));
           break;
         }
         default: {
@@ -121,7 +141,8 @@ class Converter {
   // From the observed range; a value that only moves data takes its input's.
   Result<QuantParams> params_of(ValueId v) const {
     const Value& value = source_.value(v);
-    if (const auto found = ranges_.find(value.name); found != ranges_.end()) return activation_params(found->second);
+    if (const auto found = ranges_.find(value.name); found != ranges_.end())
+      return symmetric_.contains(v) ? symmetric_params(found->second) : activation_params(found->second);
     const Node* producer = source_.producer(v);
     if (producer != nullptr && op_def(producer->op).quant_out.role == QuantRole::kSameAs)
       return params_of(producer->inputs[static_cast<size_t>(op_def(producer->op).quant_out.index)]);
@@ -144,7 +165,7 @@ class Converter {
   Result<ValueId> as_int8(ValueId v) {
     if (const auto it = int8_.find(v); it != int8_.end()) return it->second;
     const Value& value = source_.value(v);
-    if (value.kind == ValueKind::kConstant) return int8_[v] = quantized_constant(value);
+    if (value.kind == ValueKind::kConstant) return int8_[v] = quantized_constant(v);
     LATHE_TRY(const QuantParams params, params_of(v));
     LATHE_TRY(const ValueId in, as_float(v));
     const std::string name = graph_.fresh_name(value.name + ":s8");
@@ -153,11 +174,23 @@ class Converter {
     return int8_[v] = graph_.node(id).outputs[0];
   }
 
-  ValueId quantized_constant(const Value& value) {
+  // The s8 counterpart on a grid with zero point 0; regridded where the op that makes it fixes another one.
+  Result<ValueId> as_symmetric(ValueId v) {
+    LATHE_TRY(const ValueId given, as_int8(v));
+    if (graph_.value(given).quant->zero_points[0] == 0) return given;
+    if (const auto it = regridded_.find(v); it != regridded_.end()) return it->second;
+    LATHE_TRY(const QuantParams params, params_of(v));
+    const std::string name = graph_.fresh_name(source_.value(v).name + ":symmetric");
+    LATHE_TRY(const NodeId id, graph_.add_node(Op::kRegrid, NoAttrs{}, {given}, name, {name}, {per_tensor(params)}));
+    return regridded_[v] = graph_.node(id).outputs[0];
+  }
+
+  ValueId quantized_constant(ValueId v) {
+    const Value& value = source_.value(v);
     const auto values = value.constant.as<float>();
     Range range;
     for (const float x : values) range = {std::min<double>(range.min, x), std::max<double>(range.max, x)};
-    const QuantParams p = activation_params(range);
+    const QuantParams p = symmetric_.contains(v) ? symmetric_params(range) : activation_params(range);
     std::vector<int8_t> q(values.size());
     for (size_t i = 0; i < q.size(); ++i) q[i] = static_cast<int8_t>(quantize(values[i], p.scale, p.zero_point, p.qmin, p.qmax));
     return graph_.add_constant(graph_.fresh_name(value.name + ":s8"), {DType::kS8, value.type.dims}, Constant::of(q),
@@ -168,7 +201,8 @@ class Converter {
   const RangeTable& ranges_;
   const QuantizeOptions& options_;
   Graph graph_;
-  std::map<ValueId, ValueId> float_, int8_;
+  std::map<ValueId, ValueId> float_, int8_, regridded_;
+  std::set<ValueId> symmetric_;
   uint32_t widened_channels_ = 0;
 };
 

@@ -26,7 +26,8 @@ constexpr Arity op_arity(Op op) {
     case Op::kSub:
     case Op::kMul:
     case Op::kDiv:
-    case Op::kGather: return {2, 2, 2, 1};
+    case Op::kGather:
+    case Op::kMatMul: return {2, 2, 2, 1};
     case Op::kSigmoid:
     case Op::kTanh:
     case Op::kExp:

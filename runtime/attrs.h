@@ -53,6 +53,23 @@ struct FullyConnectedAttrs {
   constexpr bool operator==(const FullyConnectedAttrs&) const = default;
 };
 
+// y = transpose(clamp(scale * matmul(transpose(a, a_perm), transpose(b, b_perm)), lo, hi), y_perm), matmul as ONNX defines it for
+// ranks of at least 2. An empty perm moves nothing. a_perm and y_perm leave the last axis where it is: rows of a and y are read
+// and written in place, whatever the order of the axes before (the heads of an attention); b is packed when it is read.
+struct MatMulAttrs {
+  static constexpr bool kEmpty = false;
+  Ints a_perm;
+  Ints b_perm;
+  Ints y_perm;
+  float scale = 1.0f;
+  float lo = -kInfinity;
+  float hi = kInfinity;
+  template <class Self, class V> static constexpr void visit(Self& s, V&& v) {
+    v("a_perm", s.a_perm); v("b_perm", s.b_perm); v("y_perm", s.y_perm); v("scale", s.scale); v("lo", s.lo); v("hi", s.hi);
+  }
+  constexpr bool operator==(const MatMulAttrs&) const = default;
+};
+
 // y = (x - mean) / sqrt(variance + epsilon) * scale + bias along `axis`.
 struct BatchNormAttrs {
   static constexpr bool kEmpty = false;

@@ -27,6 +27,10 @@ Result<void> fuse_bias(Rewriter& rewriter);
 Result<void> fold_batchnorm(Rewriter& rewriter);
 // A BatchNorm that is left becomes a multiplication and an addition by constants.
 Result<void> split_batchnorm(Rewriter& rewriter);
+// Transposes around a MatMul become its permutations.
+Result<void> fold_matmul_transposes(Rewriter& rewriter);
+// A constant factor around a MatMul becomes its scale.
+Result<void> fuse_scale(Rewriter& rewriter);
 // Zero padding goes into the convolution or pool that reads it.
 Result<void> fuse_pad(Rewriter& rewriter);
 // A clamp of a clamp is one clamp.

@@ -180,3 +180,42 @@ TEST_CASE("patterns match any case, any run and any one character") {
   CHECK_FALSE(matches_pattern("conv", "conv2d"));
   CHECK_FALSE(matches_pattern("a*b*c", "a-c-b"));
 }
+
+namespace {
+
+// Two inputs, of which the second is multiplied behind a reshape; `make` may put an op before it.
+template <class F> Graph product_graph(const F& make) {
+  Graph g;
+  DimTable& d = g.dims();
+  const ValueId a = g.add_input("a", {DType::kF32, {d.constant(4), d.constant(6)}});
+  const ValueId b = g.add_input("b", {DType::kF32, {d.constant(3), d.constant(12)}});
+  const ValueId shape =
+      g.add_constant("shape", {DType::kS64, {d.constant(2)}}, Constant::of(std::vector<int64_t>{6, 6}));
+  const ValueId r = node(g, Op::kReshape, {make(g, b), shape}, "r");
+  g.add_output(node(g, Op::kMatMul, {a, r}, "y"));
+  return g;
+}
+
+}  // namespace
+
+TEST_CASE("the second operand of a product gets a grid with zero point 0, from where its bytes are made") {
+  const Graph g = product_graph([](Graph&, ValueId b) { return b; });
+  const auto r = quantize_graph(g, {{"a", {-1, 3}}, {"b", {-1, 2}}, {"y", {-4, 8}}}, {});
+  REQUIRE_MESSAGE(r, r.error().message);
+  const Node& product = named(r->graph, "y_node");
+  const Quant &left = *r->graph.value(product.inputs[0]).quant, &right = *r->graph.value(product.inputs[1]).quant;
+  CHECK(left.zero_points[0] == -64);
+  CHECK(right.zero_points[0] == 0);
+  CHECK(right.scales[0] == static_cast<float>(2.0 / 127));
+  CHECK(count(r->graph, Op::kRegrid) == 0);
+}
+
+TEST_CASE("a second operand whose op fixes its grid is regridded") {
+  const Graph g = product_graph([](Graph& graph, ValueId b) { return node(graph, Op::kSigmoid, {b}, "s"); });
+  const auto r = quantize_graph(g, {{"a", {-1, 3}}, {"b", {-1, 2}}, {"s", {0, 1}}, {"y", {-4, 8}}}, {});
+  REQUIRE_MESSAGE(r, r.error().message);
+  CHECK(count(r->graph, Op::kRegrid) == 1);
+  const Quant& right = *r->graph.value(named(r->graph, "y_node").inputs[1]).quant;
+  CHECK(right.zero_points[0] == 0);
+  CHECK(right.scales[0] == static_cast<float>(1.0 / 127));
+}

@@ -1,18 +1,13 @@
-// Matrix products with a constant right-hand side: FullyConnected has its weight as [n, k].
-#include "graph/import/onnx/importer.h"
+// Matrix products. With a constant matrix on the right they are FullyConnected, which has its weight as [n, k].
+#include "graph/import/onnx/reshape.h"
 
 namespace lathe::onnx {
 namespace {
 
-Result<std::shared_ptr<const ConstTensor>> matrix_operand(NodeImport& n, size_t i) {
-  LATHE_TRY(auto t, n.constant(i));
-  if (!t) return fail(Code::kUnsupported, "right-hand side '" + std::string(n.proto().inputs[i]) + "' is not constant");
-  if (t->dims.size() != 2)
-    return fail(Code::kUnsupported,
-                "a right-hand side of rank " + std::to_string(t->dims.size()) + " is not supported, only matrices");
-  if (t->dtype != DType::kF32)
-    return fail(Code::kUnsupported, std::string("a right-hand side of type ") + dtype_name(t->dtype) + " is not supported");
-  return t;
+// Operand 1 as a weight: a constant float matrix; null if it is none.
+Result<std::shared_ptr<const ConstTensor>> weight_operand(NodeImport& n) {
+  LATHE_TRY(auto t, n.constant(1));
+  return t && t->dims.size() == 2 && t->dtype == DType::kF32 ? t : nullptr;
 }
 
 ConstTensor scaled(const ConstTensor& t, float factor) {
@@ -39,6 +34,16 @@ Result<void> finish_with_addend(NodeImport& n, ValueId product, float beta) {
   return n.finish(Op::kAdd, BinaryAttrs{}, {product, c}, 0, "add");
 }
 
+constexpr Ints kSwap{2, {1, 0}};
+
+Result<void> gemm_of_activations(NodeImport& n, ValueId a, const MatMulAttrs& attrs, float beta) {
+  LATHE_TRY(const ValueId b, n.value(1));
+  if (n.rank(b) != 2) return fail(Code::kInvalidArgument, "the right-hand side has rank " + std::to_string(n.rank(b)) + ", not 2");
+  if (!n.has_input(2) || beta == 0.0f) return n.finish(Op::kMatMul, attrs, {a, b});
+  LATHE_TRY(const ValueId product, n.emit("", Op::kMatMul, attrs, {a, b}));
+  return finish_with_addend(n, product, beta);
+}
+
 }  // namespace
 
 // alpha * A' * B' + beta * C, with A' and B' transposed on request.
@@ -47,16 +52,15 @@ Result<void> import_gemm(NodeImport& n) {
   LATHE_TRY(const float beta, n.real("beta", 1.0f));
   LATHE_TRY(const bool trans_a, n.flag("transA", false));
   LATHE_TRY(const bool trans_b, n.flag("transB", false));
-  LATHE_TRY(const auto b, matrix_operand(n, 1));
+  LATHE_TRY(const auto b, weight_operand(n));
   LATHE_TRY(ValueId a, n.value(0));
   if (n.rank(a) != 2) return fail(Code::kInvalidArgument, "the left-hand side has rank " + std::to_string(n.rank(a)) + ", not 2");
+  if (trans_a) {
+    LATHE_TRY(a, n.emit("transposed", Op::kTranspose, PermAttrs{kSwap}, {a}));
+  }
+  if (!b) return gemm_of_activations(n, a, {.b_perm = trans_b ? kSwap : Ints{}, .scale = alpha}, beta);
   const ConstTensor w = scaled(trans_b ? *b : permuted(*b, {1, 0}), alpha);
   LATHE_TRY(const ValueId weight, n.builder().constant(w));
-  if (trans_a) {
-    PermAttrs swap;
-    swap.perm = Ints{2, {1, 0}};
-    LATHE_TRY(a, n.emit("transposed", Op::kTranspose, swap, {a}));
-  }
   if (!n.has_input(2) || beta == 0.0f) return n.finish(Op::kFullyConnected, FullyConnectedAttrs{}, {a, weight});
 
   LATHE_TRY(const auto c, n.constant(2));
@@ -70,11 +74,32 @@ Result<void> import_gemm(NodeImport& n) {
   return finish_with_addend(n, product, beta);
 }
 
+// A constant matrix is a weight. Otherwise both operands are activations; ONNX gives an operand of rank 1 an axis of one element
+// for the product, which goes again afterwards.
 Result<void> import_matmul(NodeImport& n) {
-  LATHE_TRY(const auto b, matrix_operand(n, 1));
-  LATHE_TRY(const ValueId a, n.value(0));
-  LATHE_TRY(const ValueId weight, n.builder().constant(permuted(*b, {1, 0})));
-  return n.finish(Op::kFullyConnected, FullyConnectedAttrs{}, {a, weight});
+  LATHE_TRY(const auto matrix, weight_operand(n));
+  LATHE_TRY(ValueId a, n.value(0));
+  if (matrix) {
+    LATHE_TRY(const ValueId weight, n.builder().constant(permuted(*matrix, {1, 0})));
+    return n.finish(Op::kFullyConnected, FullyConnectedAttrs{}, {a, weight});
+  }
+  LATHE_TRY(ValueId b, n.value(1));
+  const bool row = n.rank(a) == 1, column = n.rank(b) == 1;
+  if (!row && !column) return n.finish(Op::kMatMul, MatMulAttrs{}, {a, b});
+  if (n.rank(a) == 0 || n.rank(b) == 0) return fail(Code::kInvalidArgument, "an operand has rank 0, must have at least 1");
+  if (row) {
+    LATHE_TRY(const ValueId target, n.integers_constant("row", {1, -1}));
+    LATHE_TRY(a, n.emit("row", Op::kReshape, NoAttrs{}, {a, target}));
+  }
+  if (column) {
+    LATHE_TRY(const ValueId target, n.integers_constant("column", {-1, 1}));
+    LATHE_TRY(b, n.emit("column", Op::kReshape, NoAttrs{}, {b, target}));
+  }
+  LATHE_TRY(const ValueId product, n.emit("", Op::kMatMul, MatMulAttrs{}, {a, b}));
+  std::vector<Dim> dims = n.type(product).dims;
+  if (column) dims.pop_back();
+  if (row) dims.erase(dims.end() - (column ? 1 : 2));
+  return finish_reshaped(n, product, dims, "product");
 }
 
 }  // namespace lathe::onnx

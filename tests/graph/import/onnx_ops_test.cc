@@ -102,17 +102,44 @@ TEST_CASE("gemm becomes a fully connected layer whatever its transposes, alpha, 
   CHECK(contains(error_of(model({}, {4, 2}, {2}).import()), "4"));
 }
 
-TEST_CASE("a product with a constant matrix becomes a fully connected layer; others are refused") {
+TEST_CASE("a product with a constant matrix becomes a fully connected layer, any other a product of activations") {
   TestModel m = one_node(13, "MatMul", {"N", 7, 3}, {}, {"b"});
   m.weight(ramp_tensor("b", {3, 2}));
   CHECK(op_names(must(m.import())) == "FullyConnected");
   CHECK(output_dims(must(m.import())) == "[N,7,2]");
-  TestModel computed = one_node(13, "MatMul", {"N", 3}, {}, {"b"});
-  computed.input("b", {3, 2});
-  CHECK(contains(error_of(computed.import()), "right-hand side 'b' is not constant"));
-  TestModel batch = one_node(13, "MatMul", {"N", 3}, {}, {"b"});
+  TestModel computed = one_node(13, "MatMul", {"N", 7, 3}, {}, {"b"});
+  computed.input("b", {"N", 3, 2});
+  CHECK(op_names(must(computed.import())) == "MatMul");
+  CHECK(output_dims(must(computed.import())) == "[N,7,2]");
+  TestModel batch = one_node(13, "MatMul", {"N", 1, 5, 3}, {}, {"b"});
   batch.weight(ramp_tensor("b", {4, 3, 2}));
-  CHECK(contains(error_of(batch.import()), "a right-hand side of rank 3 is not supported"));
+  CHECK(op_names(must(batch.import())) == "MatMul");
+  CHECK(output_dims(must(batch.import())) == "[N,4,5,2]");
+}
+
+TEST_CASE("vectors in products are rows and columns that go again") {
+  const auto dims = [](const TestDims& a, const TestDims& b) {
+    TestModel m = one_node(13, "MatMul", a, {}, {"b"});
+    m.input("b", b);
+    return output_dims(must(m.import()));
+  };
+  CHECK(dims({3}, {"N", 3, 2}) == "[N,2]");
+  CHECK(dims({"N", 5, 3}, {3}) == "[N,5]");
+  CHECK(dims({3}, {3}) == "[]");
+}
+
+TEST_CASE("a Gemm of two activations is a product with permutations and a scale") {
+  TestModel m = one_node(13, "Gemm", {3, "N"}, {int_attr("transA", 1), int_attr("transB", 1), float_attr("alpha", 0.5f), float_attr("beta", 2)}, {"b", "c"});
+  m.input("b", {2, 3}).weight(ramp_tensor("c", {2}));
+  const Graph g = must(m.import());
+  CHECK(op_names(g) == "Transpose MatMul Mul Add");
+  CHECK(output_dims(g) == "[N,2]");
+  const auto attrs = attrs_of<MatMulAttrs>(g, Op::kMatMul);
+  CHECK(attrs.scale == 0.5f);
+  CHECK(attrs.b_perm == Ints{2, {1, 0}});
+  TestModel negative = one_node(13, "Gemm", {3, 4}, {float_attr("alpha", -0.5f)}, {"b"});
+  negative.input("b", {4, 3});
+  CHECK(contains(error_of(negative.import()), "scale is -0.5"));
 }
 
 TEST_CASE("a weight that is reshaped or transposed in the file is folded on the way") {

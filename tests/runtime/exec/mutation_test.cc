@@ -115,6 +115,12 @@ TEST_CASE("changed bytes of any operator end in an error or in a run within boun
   norm.axis = 3;
   CastAttrs cast;
   cast.to = static_cast<int32_t>(DType::kS64);
+  MatMulAttrs heads;
+  heads.a_perm.count = heads.b_perm.count = 4;
+  for (int i = 0; i < 4; ++i) heads.a_perm.values[i] = heads.b_perm.values[i] = i;
+  heads.a_perm.values[1] = 2, heads.a_perm.values[2] = 1;
+  heads.b_perm.values[1] = 2, heads.b_perm.values[2] = 3, heads.b_perm.values[3] = 1;
+  const QuantParams symmetric{0.1f, 0, -128, 127};
   for (const bool quantized : {false, true}) {
     const TestTensor &a = quantized ? xq : x, &r = quantized ? yq : y;
     const DType t = a.dtype;
@@ -126,6 +132,7 @@ TEST_CASE("changed bytes of any operator end in an error or in a run within boun
     mutate_op({Op::kMaxPool2d, {a}, r}, pool, &count);
     mutate_op({Op::kAvgPool2d, {a}, r}, pool, &count);
     mutate_op({Op::kMean, {a}, like(t, {2, 7}, g)}, spatial, &count);
+    mutate_op({Op::kMatMul, {a, quantized ? random_q8({2, 5, 6, 7}, 6, symmetric) : a}, like(t, {2, 6, 5, 5}, g)}, heads, &count);
     mutate_op({Op::kReshape, {a}, like(t, {10, 42}, g)}, NoAttrs{}, &count);
     mutate_op({Op::kTranspose, {a}, like(t, {5, 6, 7, 2}, g)}, perm, &count);
     mutate_op({Op::kSlice, {a}, like(t, {2, 5, 2, 7}, g)}, slice, &count);
