@@ -31,6 +31,10 @@ Result<void> split_batchnorm(Rewriter& rewriter);
 Result<void> fold_matmul_transposes(Rewriter& rewriter);
 // A constant factor around a MatMul becomes its scale.
 Result<void> fuse_scale(Rewriter& rewriter);
+// Layer normalization, GELU and SiLU that are written with other ops become one.
+Result<void> fuse_layer_norm(Rewriter& rewriter);
+Result<void> fuse_gelu(Rewriter& rewriter);
+Result<void> fuse_silu(Rewriter& rewriter);
 // Zero padding goes into the convolution or pool that reads it.
 Result<void> fuse_pad(Rewriter& rewriter);
 // A clamp of a clamp is one clamp.

@@ -50,6 +50,22 @@ Result<void> import_reciprocal(NodeImport& n) {
   return n.finish(Op::kDiv, BinaryAttrs{}, {one, x});
 }
 
+// Powers that other ops compute exactly, or nearly: the exponent must be one constant among these.
+Result<void> import_pow(NodeImport& n) {
+  LATHE_TRY(const float exponent, n.known_real(1, "the exponent"));
+  LATHE_TRY(const ValueId x, float_value(n, 0));
+  if (exponent == 0.5f) return n.finish(Op::kSqrt, NoAttrs{}, {x});
+  if (exponent == 2.0f) return n.finish(Op::kMul, BinaryAttrs{}, {x, x});
+  if (exponent == 3.0f) {
+    LATHE_TRY(const ValueId square, n.emit("square", Op::kMul, BinaryAttrs{}, {x, x}));
+    return n.finish(Op::kMul, BinaryAttrs{}, {square, x});
+  }
+  if (exponent != 1.0f)
+    return fail(Code::kUnsupported, "the exponent " + std::to_string(exponent) + " is not supported, only 0.5, 1, 2 and 3");
+  n.bind({x, nullptr});
+  return {};
+}
+
 Result<void> import_sum(NodeImport& n) {
   LATHE_TRY(ValueId sum, n.value(0));
   if (n.input_count() == 1) {

@@ -58,7 +58,12 @@ Result<void> import_gemm(NodeImport& n) {
   if (trans_a) {
     LATHE_TRY(a, n.emit("transposed", Op::kTranspose, PermAttrs{kSwap}, {a}));
   }
-  if (!b) return gemm_of_activations(n, a, {.b_perm = trans_b ? kSwap : Ints{}, .scale = alpha}, beta);
+  if (!b) {
+    MatMulAttrs attrs;
+    attrs.b_perm = trans_b ? kSwap : Ints{};
+    attrs.scale = alpha;
+    return gemm_of_activations(n, a, attrs, beta);
+  }
   const ConstTensor w = scaled(trans_b ? *b : permuted(*b, {1, 0}), alpha);
   LATHE_TRY(const ValueId weight, n.builder().constant(w));
   if (!n.has_input(2) || beta == 0.0f) return n.finish(Op::kFullyConnected, FullyConnectedAttrs{}, {a, weight});
@@ -96,9 +101,11 @@ Result<void> import_matmul(NodeImport& n) {
     LATHE_TRY(b, n.emit("column", Op::kReshape, NoAttrs{}, {b, target}));
   }
   LATHE_TRY(const ValueId product, n.emit("", Op::kMatMul, MatMulAttrs{}, {a, b}));
+  // A single element: its mean has no axes.
+  if (row && column) return n.finish(Op::kMean, ReduceAttrs{Ints{2, {0, 1}}, 0}, {product}, 0, "product");
   std::vector<Dim> dims = n.type(product).dims;
   if (column) dims.pop_back();
-  if (row) dims.erase(dims.end() - (column ? 1 : 2));
+  if (row) dims.erase(dims.end() - 2);
   return finish_reshaped(n, product, dims, "product");
 }
 

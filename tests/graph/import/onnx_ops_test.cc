@@ -39,6 +39,21 @@ TEST_CASE("operators without a kernel of their own are written with others") {
   CHECK(output_dims(must(one_node(13, "Sum", {2, 3}).import())) == "[2,3]");
 }
 
+TEST_CASE("powers with an exponent that other ops compute are read, others are not") {
+  const auto power = [](float exponent) {
+    TestModel m = one_node(13, "Pow", {"N", 4}, {}, {"e"});
+    m.weight(f32_tensor("e", {}, {exponent}));
+    return m;
+  };
+  CHECK(op_names(must(power(2).import())) == "Mul");
+  CHECK(op_names(must(power(0.5f).import())) == "Sqrt");
+  CHECK(op_names(must(power(3).import())) == "Mul Mul");
+  CHECK(contains(error_of(power(-1).import()), "the exponent -1.000000 is not supported"));
+  TestModel computed = one_node(13, "Pow", {"N", 4}, {}, {"e"});
+  computed.input("e", {4});
+  CHECK(contains(error_of(computed.import()), "exponent"));
+}
+
 TEST_CASE("clip has its bounds as attributes before opset 11 and as inputs from then on") {
   const auto old =
       attrs_of<ClampAttrs>(must(one_node(10, "Clip", {4}, {float_attr("min", 0), float_attr("max", 6)}).import()), Op::kClamp);
