@@ -55,6 +55,13 @@ struct QuantRule {
 inline constexpr size_t kMaxRules = 8;
 inline constexpr uint8_t kAnyInputs = 255;
 
+// The op that computes the same from float activations, which it quantizes on the fly, and INT8 weights.
+struct DynamicForm {
+  Op op;
+  // Its attributes; per_token: one scale per row of the activations, else one for the whole tensor.
+  Attrs (*attrs)(const Attrs& attrs, bool per_token);
+};
+
 struct OpDef {
   Op op;
   uint8_t min_inputs, max_inputs;  // max: at most kMaxRules, or kAnyInputs; operands past min may be missing
@@ -68,6 +75,8 @@ struct OpDef {
   // Whether an s8 form of this op exists in the executor. `as_table`: a one-input function that becomes a table of 256 entries.
   bool has_s8 = false;
   bool as_table = false;
+  // For ops with weights: operands are the same, only the weight becomes INT8. Null: none.
+  const DynamicForm* dynamic = nullptr;
   // A Transpose of every operand may move to the result: op(transpose(x, perm)) == transpose(op'(x), out_perm), where `permute` turns
   // op's attributes into those of op' and returns out_perm. Null `permute`: no axes in the attributes, and out_perm is perm. Operands of
   // lower rank broadcast along the last axes, so they must be brought to full rank first.

@@ -1,5 +1,6 @@
 #include "kernels/kernel.h"
 
+#include "kernels/amax/amax.h"
 #include "kernels/dwconv/dwconv.h"
 #include "kernels/eltwise/eltwise.h"
 #include "kernels/gemm/gemm.h"

@@ -46,20 +46,6 @@ std::vector<bool> feeds_weighted_op(const Graph& graph) {
   return node_feeds;
 }
 
-Result<std::vector<bool>> kept_float(const Graph& graph, const std::vector<std::string>& patterns) {
-  std::vector<bool> kept(graph.order().size(), false);
-  for (const std::string& pattern : patterns) {
-    bool found = false;
-    for (size_t i = 0; i < kept.size(); ++i) {
-      const Node& node = graph.node(graph.order()[i]);
-      if (!matches_pattern(pattern, node.name) && !matches_pattern(pattern, op_name(node.op))) continue;
-      kept[i] = found = true;
-    }
-    if (!found) return fail(Code::kInvalidArgument, "keep-float entry '" + pattern + "' matches no node name or op type");
-  }
-  return kept;
-}
-
 // Data movement follows its input. Where that is float but every reader is integer, the movement is done on bytes, after
 // quantizing.
 void settle_movement(const Graph& graph, std::vector<Decision>* decisions, const std::vector<bool>& possible) {
@@ -105,6 +91,28 @@ bool matches_pattern(std::string_view pattern, std::string_view text) {
   }
   while (p < pattern.size() && pattern[p] == '*') ++p;
   return p == pattern.size();
+}
+
+Result<void> check_is_float(const Graph& graph) {
+  for (ValueId v = 0; v < graph.value_count(); ++v)
+    if (!graph.value(v).dead && graph.value(v).quant)
+      return fail(Code::kInvalidArgument,
+                  "the model is already quantized (tensor '" + graph.value(v).name + "'); quantize the float model");
+  return {};
+}
+
+Result<std::vector<bool>> kept_float(const Graph& graph, const std::vector<std::string>& patterns) {
+  std::vector<bool> kept(graph.order().size(), false);
+  for (const std::string& pattern : patterns) {
+    bool found = false;
+    for (size_t i = 0; i < kept.size(); ++i) {
+      const Node& node = graph.node(graph.order()[i]);
+      if (!matches_pattern(pattern, node.name) && !matches_pattern(pattern, op_name(node.op))) continue;
+      kept[i] = found = true;
+    }
+    if (!found) return fail(Code::kInvalidArgument, "keep-float entry '" + pattern + "' matches no node name or op type");
+  }
+  return kept;
 }
 
 Result<std::vector<Decision>> decide(const Graph& graph, const QuantizeOptions& options) {

@@ -209,10 +209,7 @@ class Converter {
 }  // namespace
 
 Result<QuantizeResult> quantize_graph(const Graph& graph, const RangeTable& ranges, const QuantizeOptions& options) {
-  for (ValueId v = 0; v < graph.value_count(); ++v)
-    if (!graph.value(v).dead && graph.value(v).quant)
-      return fail(Code::kInvalidArgument,
-                  "the model is already quantized (tensor '" + graph.value(v).name + "'); quantize the float model");
+  LATHE_CHECK_OK(check_is_float(graph));
   LATHE_TRY(const std::vector<Decision> decisions, decide(graph, options));
   uint32_t widened = 0;
   LATHE_TRY(Graph quantized, Converter(graph, ranges, options).run(decisions, &widened));

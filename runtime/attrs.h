@@ -53,6 +53,19 @@ struct FullyConnectedAttrs {
   constexpr bool operator==(const FullyConnectedAttrs&) const = default;
 };
 
+// FullyConnected on float x with INT8 weights: x is quantized on the fly with z = 0 and a scale from its largest magnitude, per row
+// (token) or for the whole tensor.
+struct DynamicFullyConnectedAttrs {
+  static constexpr bool kEmpty = false;
+  int32_t per_token = 1;
+  float lo = -kInfinity;
+  float hi = kInfinity;
+  template <class Self, class V> static constexpr void visit(Self& s, V&& v) {
+    v("per_token", s.per_token); v("lo", s.lo); v("hi", s.hi);
+  }
+  constexpr bool operator==(const DynamicFullyConnectedAttrs&) const = default;
+};
+
 // y = transpose(clamp(scale * matmul(transpose(a, a_perm), transpose(b, b_perm)), lo, hi), y_perm), matmul as ONNX defines it for
 // ranks of at least 2. An empty perm moves nothing. a_perm and y_perm leave the last axis where it is: rows of a and y are read
 // and written in place, whatever the order of the axes before (the heads of an attention); b is packed when it is read.

@@ -23,7 +23,7 @@ Result<ConvPacking> packing_of(const Graph& graph, const Node& node) {
     }
   }
   const auto at = [&](size_t i) { return static_cast<uint32_t>(dims[i]); };
-  if (node.op == Op::kFullyConnected) return fully_connected_packing(at(0), at(1));
+  if (node.op != Op::kConv2d) return fully_connected_packing(at(0), at(1));
   return conv_packing(std::get<Conv2dAttrs>(node.attrs), at(0), at(1), at(2), at(3));
 }
 
@@ -184,6 +184,29 @@ Result<void> lower_conv(Lowering& state, const Node& node) {
   LATHE_TRY(std::vector<uint32_t> in, s8_operands(state, node, packing));
   in.push_back(kNoTensor);
   LATHE_TRY(in[5], state.operand(optional_input(node, 3)));
+  return state.emit(node, node.op, node.attrs, std::move(in));
+}
+
+// x, weights, start of the sums for s8 and for u8 (only the shift by 128: activations have zero point 0), s_w, bias, residual.
+Result<void> lower_dynamic(Lowering& state, const Node& node) {
+  const Graph& graph = state.graph;
+  LATHE_TRY(const ConvPacking packing, packing_of(graph, node));
+  LATHE_TRY(const auto weights, constant_of<int8_t>(graph, node.inputs[1], DType::kS8, packing.weight_elems(), "weight"));
+  LATHE_TRY(const std::vector<float> s_w, weight_scales(graph.value(node.inputs[1]), packing.n));
+  LATHE_TRY(const Folded start, fold_bias(weights, {}, packing.n, 0));
+  std::vector<int8_t> packed(packing.packed_s8_bytes());
+  packing.pack_s8(weights.data(), packed.data());
+  std::vector<uint32_t> in(7, kNoTensor);
+  LATHE_TRY(in[0], state.operand(node.inputs[0]));
+  LATHE_TRY(in[1], weight_tensor(state, packed, DType::kS8, Layout::kGemmS8, packing, node.inputs[1]));
+  LATHE_TRY(in[2], vector_tensor<int32_t>(state, start.bias_s8, DType::kS32, packing));
+  LATHE_TRY(in[3], vector_tensor<int32_t>(state, start.bias_u8, DType::kS32, packing));
+  LATHE_TRY(in[4], vector_tensor<float>(state, s_w, DType::kF32, packing));
+  if (const ValueId b = optional_input(node, 2); b != kNoId) {
+    LATHE_TRY(const auto bias, constant_of<float>(graph, b, DType::kF32, packing.n, "bias"));
+    LATHE_TRY(in[5], vector_tensor(state, bias, DType::kF32, packing, b));
+  }
+  LATHE_TRY(in[6], state.operand(optional_input(node, 3)));
   return state.emit(node, node.op, node.attrs, std::move(in));
 }
 

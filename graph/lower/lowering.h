@@ -45,6 +45,8 @@ bool is_s8(const Graph& graph, ValueId v);
 
 // graph/lower/conv.cc: Conv2d and FullyConnected, float and s8.
 Result<void> lower_conv(Lowering& state, const Node& node);
+// The same file: DynamicFullyConnected.
+Result<void> lower_dynamic(Lowering& state, const Node& node);
 // graph/lower/table.cc: one-input functions and Softmax on s8.
 Result<void> lower_table(Lowering& state, const Node& node);
 Result<void> lower_softmax(Lowering& state, const Node& node);

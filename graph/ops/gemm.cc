@@ -1,16 +1,15 @@
-// FullyConnected: x [.., k], w [n,k], bias* [n], residual* of the result's shape [.., n].
+// FullyConnected: x [.., k], w [n,k], bias* [n], residual* of the result's shape [.., n]; and its dynamic form.
 #include "graph/ops/table.h"
 #include "graph/ops/typing.h"
 
 namespace lathe::ops {
 namespace {
 
-Types infer_fully_connected(const InferInput& in) {
+// Dims and epilogue, which both forms share.
+Types infer_rows(const InferInput& in) {
   const OperandView &x = in.in[0], &w = in.in[1];
-  LATHE_CHECK_OK(want_real(x, "input"));
   if (x.type->dims.empty()) return fail(Code::kInvalidArgument, "input has rank 0, must have at least 1");
   LATHE_CHECK_OK(want_rank(w, 2, "weight"));
-  LATHE_CHECK_OK(want_same_kind(x, w, "weight"));
   if (in.dims.never_equal(w.type->dims[1], x.type->dims.back()))
     return fail(Code::kInvalidArgument, "weight has " + in.dims.text(w.type->dims[1]) + " input features, input has " +
                                             in.dims.text(x.type->dims.back()));
@@ -19,6 +18,30 @@ Types infer_fully_connected(const InferInput& in) {
   LATHE_CHECK_OK(check_epilogue(in, out));
   return result({x.type->dtype, std::move(out)}, is_quantized(x));
 }
+
+Types infer_fully_connected(const InferInput& in) {
+  LATHE_CHECK_OK(want_real(in.in[0], "input"));
+  LATHE_CHECK_OK(want_same_kind(in.in[0], in.in[1], "weight"));
+  return infer_rows(in);
+}
+
+Types infer_dynamic(const InferInput& in) {
+  const OperandView &x = in.in[0], &w = in.in[1];
+  const auto& a = std::get<DynamicFullyConnectedAttrs>(in.attrs);
+  if (x.type->dtype != DType::kF32) return fail(Code::kInvalidArgument, std::string("input is ") + dtype_name(x.type->dtype) + ", must be f32");
+  if (w.type->dtype != DType::kS8 || !is_quantized(w))
+    return fail(Code::kInvalidArgument, std::string("weight is ") + dtype_name(w.type->dtype) + ", must be quantized s8");
+  if (a.per_token != 0 && a.per_token != 1)
+    return fail(Code::kInvalidArgument, "per_token is " + std::to_string(a.per_token) + ", must be 0 or 1");
+  return infer_rows(in);
+}
+
+Attrs dynamic_attrs(const Attrs& attrs, bool per_token) {
+  const auto& a = std::get<FullyConnectedAttrs>(attrs);
+  return DynamicFullyConnectedAttrs{per_token ? 1 : 0, a.lo, a.hi};
+}
+
+constexpr DynamicForm kDynamicForm = {Op::kDynamicFullyConnected, dynamic_attrs};
 
 Dim macs_fully_connected(const InferInput& in, std::span<const TensorType> out) {
   return in.dims.mul(product(in.dims, out[0].dims), in.in[1].type->dims[1]);
@@ -35,6 +58,18 @@ constinit const OpDef kFullyConnected = {
     .quant_in = {{QuantRole::kActivation}, {QuantRole::kWeight, 0}, {QuantRole::kBias}, {QuantRole::kActivation}},
     .quant_out = {QuantRole::kActivation},
     .has_s8 = true,
+    .dynamic = &kDynamicForm,
+    .macs = macs_fully_connected,
+};
+
+constinit const OpDef kDynamicFullyConnected = {
+    .op = Op::kDynamicFullyConnected,
+    .min_inputs = 2,
+    .max_inputs = 4,
+    .outputs = 1,
+    .infer = infer_dynamic,
+    .quant_in = {{QuantRole::kFloatOnly}, {QuantRole::kWeight, 0}, {QuantRole::kFloatOnly}, {QuantRole::kFloatOnly}},
+    .quant_out = {QuantRole::kFloatOnly},
     .macs = macs_fully_connected,
 };
 

@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "graph/pass.h"
+#include "quant/dynamic.h"
 #include "quant/observed.h"
 #include "quant/ptq.h"
 #include "tools/calibration.h"
@@ -21,6 +22,7 @@ struct Options {
   std::string model;
   bool per_tensor = false, json = false;
   std::vector<std::string> keep;
+  std::string dynamic;  // "", "token" or "tensor"
   WriteFlags write;
   CalibrationFlags calibration;
   SessionFlags session;
@@ -64,6 +66,7 @@ void print_text(const Options& o, const QuantizeResult& result, const Ranges& ra
   }
   std::printf("%s%zu of %zu operators and %.1f %% of the multiply-accumulates are INT8", table.text().c_str(), int8,
               result.rows.size(), 100 * share);
+  if (!o.dynamic.empty()) std::printf("; activations are quantized on the fly, per %s", o.dynamic.c_str());
   if (ranges.run)
     std::printf("; %llu calibration samples of split '%s', observer %s",
                 static_cast<unsigned long long>(ranges.run->calibration.samples), ranges.run->split.c_str(),
@@ -89,18 +92,7 @@ void print_json(const QuantizeResult& result, const Ranges& ranges) {
   std::printf("%s\n", to_json(out).c_str());
 }
 
-Result<void> run(const Options& o) {
-  LATHE_TRY(WriteOptions options, o.write.options());
-  LATHE_TRY(const SessionOptions session, o.session.options());
-  LATHE_TRY(ModelFile model, load_model(o.model, o.import));
-  LATHE_CHECK_OK(run_passes(model.graph, lowering_passes()));
-  LATHE_TRY(const Ranges ranges, find_ranges(o, model, session));
-  LATHE_TRY(QuantizeResult result, quantize_graph(model.graph, ranges.table, {.per_channel = !o.per_tensor, .keep_float = o.keep}));
-  options.calib = ranges.observed;
-  if (ranges.run) {
-    store_preprocessing(ranges.run->data, &result.graph.metadata);
-    LATHE_TRY(options.tests, make_self_checks(result.graph, ranges.run->data, session));
-  }
+Result<void> write_result(const Options& o, const QuantizeResult& result, const Ranges& ranges, const WriteOptions& options) {
   LATHE_CHECK_OK(write_model(o.write.output, result.graph, options));
   if (o.json) {
     print_json(result, ranges);
@@ -111,6 +103,30 @@ Result<void> run(const Options& o) {
   return {};
 }
 
+Result<void> run_dynamic(const Options& o, const Graph& graph, const WriteOptions& options) {
+  if (o.dynamic != "token" && o.dynamic != "tensor")
+    return fail(Code::kInvalidArgument, "--dynamic is '" + o.dynamic + "', must be token or tensor");
+  if (!o.calibration.data.empty()) return fail(Code::kInvalidArgument, "--dynamic needs no calibration: leave out --data");
+  LATHE_TRY(const QuantizeResult result, quantize_dynamic(graph, {.per_token = o.dynamic == "token", .per_channel = !o.per_tensor, .keep_float = o.keep}));
+  return write_result(o, result, {}, options);
+}
+
+Result<void> run(const Options& o) {
+  LATHE_TRY(WriteOptions options, o.write.options());
+  LATHE_TRY(const SessionOptions session, o.session.options());
+  LATHE_TRY(ModelFile model, load_model(o.model, o.import));
+  LATHE_CHECK_OK(run_passes(model.graph, lowering_passes()));
+  if (!o.dynamic.empty()) return run_dynamic(o, model.graph, options);
+  LATHE_TRY(const Ranges ranges, find_ranges(o, model, session));
+  LATHE_TRY(QuantizeResult result, quantize_graph(model.graph, ranges.table, {.per_channel = !o.per_tensor, .keep_float = o.keep}));
+  options.calib = ranges.observed;
+  if (ranges.run) {
+    store_preprocessing(ranges.run->data, &result.graph.metadata);
+    LATHE_TRY(options.tests, make_self_checks(result.graph, ranges.run->data, session));
+  }
+  return write_result(o, result, ranges, options);
+}
+
 Action setup(CLI::App& app) {
   auto o = std::make_shared<Options>();
   app.add_option("model", o->model, ".lathe or .onnx file (float)")->required();
@@ -118,6 +134,9 @@ Action setup(CLI::App& app) {
   app.add_option("--keep", o->keep, "operators that stay float: a node's name, a pattern with * and ?, or an op type")
       ->type_name("NAME");
   app.add_flag("--per-tensor", o->per_tensor, "one weight scale per tensor instead of one per output channel");
+  app.add_flag("--dynamic{token}", o->dynamic,
+               "only weights become INT8; activations are quantized on the fly, per token (default) or --dynamic=tensor. Needs no "
+               "data, suits networks of matrix products");
   app.add_flag("--json", o->json, "print JSON");
   o->calibration.add_to(app);
   o->session.add_to(app);
