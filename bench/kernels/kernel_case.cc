@@ -47,6 +47,9 @@ const Maker kMakers[] = {
     {Family::kSoftmaxS8, ShapeKind::kRows, softmax_s8_case},
     {Family::kLayerNormF32, ShapeKind::kRows, layer_norm_f32_case},
     {Family::kLayerNormS8, ShapeKind::kRows, layer_norm_s8_case},
+    {Family::kAmaxF32, ShapeKind::kRows, amax_f32_case},
+    {Family::kGemmPackS8, ShapeKind::kRows, gemm_pack_s8_case},
+    {Family::kGemmPackF32, ShapeKind::kRows, gemm_pack_f32_case},
     {Family::kTranspose, ShapeKind::kRows, transpose_case},
     {Family::kCopy, ShapeKind::kRows, copy_case},
 };

@@ -73,6 +73,9 @@ KernelCase softmax_f32_case(const kernels::Kernel& k, const BenchShape& s);
 KernelCase softmax_s8_case(const kernels::Kernel& k, const BenchShape& s);
 KernelCase layer_norm_f32_case(const kernels::Kernel& k, const BenchShape& s);
 KernelCase layer_norm_s8_case(const kernels::Kernel& k, const BenchShape& s);
+KernelCase amax_f32_case(const kernels::Kernel& k, const BenchShape& s);
+KernelCase gemm_pack_s8_case(const kernels::Kernel& k, const BenchShape& s);
+KernelCase gemm_pack_f32_case(const kernels::Kernel& k, const BenchShape& s);
 KernelCase transpose_case(const kernels::Kernel& k, const BenchShape& s);
 KernelCase copy_case(const kernels::Kernel& k, const BenchShape& s);
 

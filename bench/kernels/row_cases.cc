@@ -1,7 +1,9 @@
 // Elementwise kernels, softmax, means and moves, on rows of values.
 #include "bench/kernels/buffer.h"
 #include "bench/kernels/kernel_case.h"
+#include "kernels/amax/amax.h"
 #include "kernels/eltwise/eltwise.h"
+#include "kernels/gemm_pack/gemm_pack.h"
 #include "kernels/layout/layout.h"
 #include "kernels/norm/norm.h"
 #include "kernels/pool/pool.h"
@@ -126,6 +128,30 @@ KernelCase layer_norm_s8_case(const Kernel& k, const BenchShape& s) {
   });
   c.run = [vectors, run = c.run] { run(); };
   return c;
+}
+
+KernelCase amax_f32_case(const Kernel& k, const BenchShape& s) {
+  KernelCase c = row_case<AmaxF32Fn, AmaxF32Args, float, float>(
+      k, s, [&](AmaxF32Args* a, auto& d) { a->x = d.x.data(), a->rows = s.m, a->n = a->x_row = s.n; });
+  c.bytes = 4.0 * all(s);
+  return c;
+}
+
+// Rows run along k, as an attention's keys do.
+KernelCase gemm_pack_s8_case(const Kernel& k, const BenchShape& s) {
+  const auto b = std::make_shared<Buffer<uint8_t>>(all(s));
+  const auto packed = std::make_shared<Buffer<int8_t>>(gemm_s8_packed_bytes(s.m, 1, s.n));
+  const auto bias = std::make_shared<Buffer<int32_t>>(round_up(s.m, kGemmPanel));
+  const GemmPackS8Args args{b->data(), 1, s.n, s.n, s.m, 0x80, -128, packed->data(), bias->data()};
+  const auto fn = reinterpret_cast<GemmPackS8Fn>(k.fn);
+  return {&k, s, 0, 2.0 * all(s), ProbeUse::kNone, [b, packed, bias, args, fn] { fn(args); }};
+}
+KernelCase gemm_pack_f32_case(const Kernel& k, const BenchShape& s) {
+  const auto b = std::make_shared<Buffer<float>>(all(s));
+  const auto packed = std::make_shared<Buffer<float>>(gemm_f32_packed_elems(s.m, 1, s.n));
+  const GemmPackF32Args args{b->data(), 1, s.n, s.n, s.m, 0.5f, packed->data()};
+  const auto fn = reinterpret_cast<GemmPackF32Fn>(k.fn);
+  return {&k, s, 0, 8.0 * all(s), ProbeUse::kNone, [b, packed, args, fn] { fn(args); }};
 }
 
 KernelCase transpose_case(const Kernel& k, const BenchShape& s) {
