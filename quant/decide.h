@@ -16,8 +16,8 @@ struct Decision {
 // One decision per node of graph.order(). Error: an entry of keep_float that matches no node.
 Result<std::vector<Decision>> decide(const Graph& graph, const QuantizeOptions& options);
 
-// Per node of graph.order(): whether an entry of `patterns` (as QuantizeOptions::keep_float) keeps it float. Error: one that matches no
-// node.
+// Per node of graph.order(): whether an entry of `patterns` (as QuantizeOptions::keep_float) keeps it float. Error: one that
+// matches no node.
 Result<std::vector<bool>> kept_float(const Graph& graph, const std::vector<std::string>& patterns);
 
 // Error: the graph has values with quantization parameters.

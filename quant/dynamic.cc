@@ -27,7 +27,9 @@ std::string obstacle(const Graph& graph, const Node& node) {
   if (op_def(node.op).dynamic == nullptr) return "no dynamic form, which would be slow; calibrate it with data";
   const Value& weight = graph.value(node.inputs[w]);
   if (weight.kind != ValueKind::kConstant || weight.type.dtype != DType::kF32) return "weights are not constant floats";
-  return graph.value(node.inputs[0]).type.dtype == DType::kF32 ? "" : "works on " + std::string(dtype_name(graph.value(node.inputs[0]).type.dtype));
+  return graph.value(node.inputs[0]).type.dtype == DType::kF32
+             ? ""
+             : "works on " + std::string(dtype_name(graph.value(node.inputs[0]).type.dtype));
 }
 
 Result<void> convert(Rewriter& rewriter, NodeId n, const DynamicOptions& options) {
@@ -44,10 +46,12 @@ Result<void> convert(Rewriter& rewriter, NodeId n, const DynamicOptions& options
                                      {.per_channel = options.per_channel, .input_scale = 1}));
   const size_t count = q.scales.size();
   Quant quant{std::move(q.scales), std::vector<int32_t>(count, 0), options.per_channel ? 0 : -1, -127, 127};
-  inputs[w] = rewriter.constant(graph.fresh_name(weight.name + ":s8"), {DType::kS8, weight.type.dims}, Constant::of(q.values), std::move(quant));
+  inputs[w] = rewriter.constant(graph.fresh_name(weight.name + ":s8"), {DType::kS8, weight.type.dims}, Constant::of(q.values),
+                                std::move(quant));
   const ValueId out = node.outputs[0];
   const std::string name = node.name;
-  const ValueId made = rewriter.insert(n, form.op, form.attrs(node.attrs, options.per_token), std::move(inputs), graph.fresh_name(name));
+  const ValueId made =
+      rewriter.insert(n, form.op, form.attrs(node.attrs, options.per_token), std::move(inputs), graph.fresh_name(name));
   rewriter.replace(out, made);
   rewriter.erase(n);
   rewriter.rename_producer(made, name);

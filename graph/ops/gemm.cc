@@ -28,7 +28,8 @@ Types infer_fully_connected(const InferInput& in) {
 Types infer_dynamic(const InferInput& in) {
   const OperandView &x = in.in[0], &w = in.in[1];
   const auto& a = std::get<DynamicFullyConnectedAttrs>(in.attrs);
-  if (x.type->dtype != DType::kF32) return fail(Code::kInvalidArgument, std::string("input is ") + dtype_name(x.type->dtype) + ", must be f32");
+  if (x.type->dtype != DType::kF32)
+    return fail(Code::kInvalidArgument, std::string("input is ") + dtype_name(x.type->dtype) + ", must be f32");
   if (w.type->dtype != DType::kS8 || !is_quantized(w))
     return fail(Code::kInvalidArgument, std::string("weight is ") + dtype_name(w.type->dtype) + ", must be quantized s8");
   if (a.per_token != 0 && a.per_token != 1)

@@ -11,7 +11,8 @@ namespace {
 Result<std::vector<Dim>> in_order(const std::vector<Dim>& dims, const Ints& perm, const std::string& what) {
   if (perm.count == 0) return dims;
   if (static_cast<size_t>(perm.count) != dims.size())
-    return fail(Code::kInvalidArgument, what + "_perm has " + std::to_string(perm.count) + " entries, rank is " + std::to_string(dims.size()));
+    return fail(Code::kInvalidArgument,
+                what + "_perm has " + std::to_string(perm.count) + " entries, rank is " + std::to_string(dims.size()));
   std::vector<Dim> out;
   uint32_t seen = 0;
   for (int32_t i = 0; i < perm.count; ++i) {
@@ -55,7 +56,8 @@ Types infer_matmul(const InferInput& in) {
   if (in.dims.never_equal(left.back(), k))
     return fail(Code::kInvalidArgument,
                 "second input has " + in.dims.text(k) + " rows, first has " + in.dims.text(left.back()) + " columns");
-  LATHE_TRY(std::vector<Dim> out, broadcast(in.dims, std::span(left).first(left.size() - 2), std::span(right).first(right.size() - 2)));
+  LATHE_TRY(std::vector<Dim> out,
+            broadcast(in.dims, std::span(left).first(left.size() - 2), std::span(right).first(right.size() - 2)));
   out.push_back(left[left.size() - 2]);
   out.push_back(right.back());
   LATHE_TRY(out, in_order(out, attrs.y_perm, "y"));

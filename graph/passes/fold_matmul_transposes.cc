@@ -1,6 +1,6 @@
-// Transposes around a MatMul become its permutations, float or quantized: it reads rows of a and writes rows of its result wherever
-// they lie, and packs b whatever its order. So those of a and of the result go if they leave the last axis in place, those of b
-// always. A Transpose that others read as well stays for them; one of the result must be its only reader.
+// Transposes around a MatMul become its permutations, float or quantized: it reads rows of a and writes rows of its result
+// wherever they lie, and packs b whatever its order. So those of a and of the result go if they leave the last axis in place,
+// those of b always. A Transpose that others read as well stays for them; one of the result must be its only reader.
 #include "graph/passes/match.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/permutation.h"
@@ -48,7 +48,8 @@ void fold_result(Rewriter& rewriter, NodeId n) {
   if (!keeps_last(attrs.y_perm)) return;
   const ValueId out = graph.node(below).outputs[0];
   const std::string name = graph.node(n).name;
-  const ValueId made = rewriter.insert(below, Op::kMatMul, attrs, graph.node(n).inputs, graph.fresh_name(name), graph.value(out).quant);
+  const ValueId made =
+      rewriter.insert(below, Op::kMatMul, attrs, graph.node(n).inputs, graph.fresh_name(name), graph.value(out).quant);
   rewriter.replace(out, made);
   rewriter.erase(below);
   rewriter.erase(n);

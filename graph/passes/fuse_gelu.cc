@@ -1,5 +1,5 @@
-// The GELU that exporters write with the error function becomes one op: x * (1 + erf(x / sqrt 2)) * 0.5, whose two products may be
-// nested in any way and whose x / sqrt 2 may be a product. All values between are float and read once; no node between clamps.
+// The GELU that exporters write with the error function becomes one op: x * (1 + erf(x / sqrt 2)) * 0.5, whose two products may
+// be nested in any way and whose x / sqrt 2 may be a product. All values between are float and read once; no node between clamps.
 #include <cmath>
 
 #include "graph/passes/match.h"

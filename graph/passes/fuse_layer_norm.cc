@@ -2,8 +2,8 @@
 //
 //   d = x - Mean(x);  y = d / Sqrt(Mean(d * d) + epsilon) * scale [+ bias]
 //
-// over the last axis, with constant scale and bias per element of it. All values between are float and read by nothing else; d may be
-// computed twice (files from older exporters do).
+// over the last axis, with constant scale and bias per element of it. All values between are float and read by nothing else; d
+// may be computed twice (files from older exporters do).
 #include <algorithm>
 #include <cmath>
 

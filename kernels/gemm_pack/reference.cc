@@ -23,7 +23,8 @@ void gemm_pack_f32_scalar(const GemmPackF32Args& g) {
   for (uint32_t c = 0; c < round_up(g.n, kGemmPanel); ++c) {
     const float* column = g.b + static_cast<size_t>(c) * g.n_stride;
     float* to = g.packed + static_cast<size_t>(c / kGemmPanel) * g.k * kGemmPanel + c % kGemmPanel;
-    for (uint32_t k = 0; k < g.k; ++k, to += kGemmPanel) *to = c < g.n ? column[static_cast<size_t>(k) * g.k_stride] * g.scale : 0.0f;
+    for (uint32_t k = 0; k < g.k; ++k, to += kGemmPanel)
+      *to = c < g.n ? column[static_cast<size_t>(k) * g.k_stride] * g.scale : 0.0f;
   }
 }
 

@@ -1,7 +1,8 @@
-// FullyConnected on float activations that are quantized on the fly: each row (or the whole tensor) gets the scale that its largest
-// magnitude asks for, is quantized once, and meets the 8-bit weights in the GEMM with float results.
+// FullyConnected on float activations that are quantized on the fly: each row (or the whole tensor) gets the scale that its
+// largest magnitude asks for, is quantized once, and meets the 8-bit weights in the GEMM with float results.
 //
-//   s_t = amax / 127 (1 if amax is 0);  q = R(x / s_t, 0);  y = clamp((float(sum q w) * s_t) * s_w[c] + bias[c] + residual, lo, hi)
+//   s_t = amax / 127 (1 if amax is 0);  q = R(x / s_t, 0)
+//   y = clamp((float(sum q w) * s_t) * s_w[c] + bias[c] + residual, lo, hi)
 #include "kernels/amax/amax.h"
 #include "kernels/eltwise/eltwise.h"
 #include "kernels/gemm/gemm.h"
@@ -49,7 +50,9 @@ Status check_operands(const PrepareInput& in, const DynamicParams& p) {
   if (!is_f32(in, in.out())) return unsupported_operand(in, in.out());
   if (!in.has(kResidual)) return {};
   if (!is_f32(in, kResidual)) return unsupported_operand(in, kResidual);
-  return in.shape(kResidual) == in.shape(in.out()) ? Status{} : refuse(in, Code::kInvalidArgument, elems(in, in.out()), elems(in, kResidual));
+  return in.shape(kResidual) == in.shape(in.out())
+             ? Status{}
+             : refuse(in, Code::kInvalidArgument, elems(in, in.out()), elems(in, kResidual));
 }
 
 Status set_geometry(const PrepareInput& in, DynamicParams* p) {
@@ -161,7 +164,8 @@ void run_DynamicFullyConnected(const RunContext& ctx, const BoundStep& step) {
   const int32_t* start = ctx.in<int32_t>(step, ctx.storage() == kernels::Storage::kU8 ? kStartU8 : kStartS8);
   const float *bias = ctx.in<float>(step, kBias), *residual = ctx.in<float>(step, kResidual);
   ctx.parallel(p.row_tasks * p.panel_tasks, [&](uint32_t task, uint32_t) {
-    const uint32_t row = task / p.panel_tasks * p.block_rows, panel = task % p.panel_tasks * p.task_panels, c = panel * kGemmPanel;
+    const uint32_t row = task / p.panel_tasks * p.block_rows, panel = task % p.panel_tasks * p.task_panels,
+                   c = panel * kGemmPanel;
     const uint32_t rows = smaller(p.m - row, p.block_rows), columns = smaller(p.n - c, p.task_panels * kGemmPanel);
     const size_t at = static_cast<size_t>(row) * p.n + c;
     kernels::GemmS8F32Args g{};

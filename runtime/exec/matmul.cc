@@ -42,8 +42,8 @@ struct View {
   uint32_t batch_stride(uint32_t i, uint32_t of) const { return batch_size(i, of) == 1 ? 0 : stride[i + rank - 2 - of]; }
 };
 
-// False if `perm` is no permutation of the axes. `inverted`: the tensor's axis perm[i] is the view's axis i for operands; a result
-// is stored in the order of its perm, so that its view's axis perm[i] is the tensor's axis i.
+// False if `perm` is no permutation of the axes. `inverted`: the tensor's axis perm[i] is the view's axis i for operands; a
+// result is stored in the order of its perm, so that its view's axis perm[i] is the tensor's axis i.
 bool make_view(const Shape& shape, const Ints& perm, bool inverted, View* view) {
   view->rank = shape.rank;
   if (shape.rank < 2 || (perm.count != 0 && perm.count != static_cast<int32_t>(shape.rank))) return false;
@@ -70,7 +70,8 @@ Status set_geometry(const PrepareInput& in, const MatMulAttrs& attrs, MatMulPara
   p->k = a.size[a.rank - 1];
   p->n = b.size[b.rank - 1];
   if (b.size[b.rank - 2] != p->k) return refuse(in, Code::kInvalidArgument, p->k, b.size[b.rank - 2]);
-  if (y.size[y.rank - 2] != p->m || y.size[y.rank - 1] != p->n) return refuse(in, Code::kInvalidArgument, p->n, y.size[y.rank - 1]);
+  if (y.size[y.rank - 2] != p->m || y.size[y.rank - 1] != p->n)
+    return refuse(in, Code::kInvalidArgument, p->n, y.size[y.rank - 1]);
   // Rows of a and y are contiguous.
   if (a.stride[a.rank - 1] != 1 || y.stride[y.rank - 1] != 1) return refuse(in, Code::kUnsupported, 1, a.stride[a.rank - 1]);
   p->a_row = a.stride[a.rank - 2];
@@ -121,7 +122,8 @@ Status set_types(const PrepareInput& in, const MatMulAttrs& attrs, MatMulParams*
   p->a_zero = a.zero_point;
   p->zero_point = y.zero_point;
   if (!quantized_limits(y, attrs.lo, attrs.hi, &p->lo_q, &p->hi_q)) return refuse(in, Code::kInvalidArgument);
-  const double product = static_cast<double>(a.scale) * static_cast<double>(in.quant(kB).scale) * static_cast<double>(attrs.scale);
+  const double product =
+      static_cast<double>(a.scale) * static_cast<double>(in.quant(kB).scale) * static_cast<double>(attrs.scale);
   return round_multiplier(product / static_cast<double>(y.scale), &p->m_y) ? Status{} : refuse(in, Code::kInvalidArgument);
 }
 
@@ -205,7 +207,8 @@ void each_rows(const MatMulParams& p, const Task& t, const T* a, T* y, Args* g, 
 
 void run_float(const RunContext& ctx, const BoundStep& step, const MatMulParams& p, const Task& t, uint8_t* slot) {
   auto* packed = reinterpret_cast<float*>(slot);
-  ctx.kernel<kernels::GemmPackF32Fn>(step, kPackKernel)({ctx.in<float>(step, kB) + t.b, p.b_k, p.b_n, p.k, t.columns, p.scale, packed});
+  const auto pack = ctx.kernel<kernels::GemmPackF32Fn>(step, kPackKernel);
+  pack({ctx.in<float>(step, kB) + t.b, p.b_k, p.b_n, p.k, t.columns, p.scale, packed});
   kernels::GemmF32Args g{};
   g.geo = kernels::gemm_f32_matrix(t.rows, t.columns, p.k, p.a_row, p.y_row);
   g.w = packed;
@@ -221,8 +224,8 @@ void run_quantized(const RunContext& ctx, const BoundStep& step, const MatMulPar
   auto* bias = reinterpret_cast<int32_t*>(slot + p.bias_at);
   auto* scale = reinterpret_cast<float*>(slot + p.scale_at);
   auto* zero = reinterpret_cast<int32_t*>(slot + p.zero_at);
-  ctx.kernel<kernels::GemmPackS8Fn>(step, kPackKernel)(
-      {ctx.in<uint8_t>(step, kB) + t.b, p.b_k, p.b_n, p.k, t.columns, p.b_flip, -p.a_zero, packed, bias});
+  const auto pack = ctx.kernel<kernels::GemmPackS8Fn>(step, kPackKernel);
+  pack({ctx.in<uint8_t>(step, kB) + t.b, p.b_k, p.b_n, p.k, t.columns, p.b_flip, -p.a_zero, packed, bias});
   const uint32_t padded = round_up(t.columns, kGemmPanel);
   for (uint32_t c = 0; c < padded; ++c) scale[c] = p.m_y;
   kernels::GemmS8ZwArgs g{};
@@ -260,7 +263,9 @@ Status prepare_MatMul(const PrepareInput& in, Prepared* out) {
   const bool q = p.quantized != 0;
   // Only the reference packs columns and rows that both have gaps.
   const kernels::IsaSet pack_isa = p.b_k == 1 || p.b_n == 1 ? in.isa : kernels::kIsaScalar;
-  const kernels::Family product = !q ? kernels::Family::kGemmF32 : p.b_zero == 0 ? kernels::Family::kGemmS8 : kernels::Family::kGemmS8Zw;
+  const kernels::Family product = !q              ? kernels::Family::kGemmF32
+                                  : p.b_zero == 0 ? kernels::Family::kGemmS8
+                                                  : kernels::Family::kGemmS8Zw;
   const bool ok = out->use(kernels::select(product, q ? in.storage : kernels::Storage::kS8, in.isa)) &&
                   out->use(kernels::select(q ? kernels::Family::kGemmPackS8 : kernels::Family::kGemmPackF32,
                                            kernels::Storage::kS8, pack_isa));

@@ -120,8 +120,9 @@ TEST_CASE("multiply-accumulates are counted in symbols") {
              "pad=[1,1,1,1]} output %y }") == "N*589824");  // 32 * 32 * 16 * 3 * 3 * 4
   CHECK(macs("graph { input %x : f32[N,T,8] constant %w : f32[16,8] = splat 1 %y = FullyConnected (%x, %w) output %y }") ==
         "N*T*128");
-  CHECK(macs("graph { input %x : f32[N,S,4,16] input %k : f32[N,S,4,16] %y = MatMul (%x, %k) {a_perm=[0,2,1,3], b_perm=[0,2,3,1]} "
-             "output %y }") == "N*S*S*64");
+  CHECK(
+      macs("graph { input %x : f32[N,S,4,16] input %k : f32[N,S,4,16] %y = MatMul (%x, %k) {a_perm=[0,2,1,3], b_perm=[0,2,3,1]} "
+           "output %y }") == "N*S*S*64");
 }
 
 }  // namespace

@@ -107,7 +107,8 @@ Result<void> run_dynamic(const Options& o, const Graph& graph, const WriteOption
   if (o.dynamic != "token" && o.dynamic != "tensor")
     return fail(Code::kInvalidArgument, "--dynamic is '" + o.dynamic + "', must be token or tensor");
   if (!o.calibration.data.empty()) return fail(Code::kInvalidArgument, "--dynamic needs no calibration: leave out --data");
-  LATHE_TRY(const QuantizeResult result, quantize_dynamic(graph, {.per_token = o.dynamic == "token", .per_channel = !o.per_tensor, .keep_float = o.keep}));
+  LATHE_TRY(const QuantizeResult result,
+            quantize_dynamic(graph, {.per_token = o.dynamic == "token", .per_channel = !o.per_tensor, .keep_float = o.keep}));
   return write_result(o, result, {}, options);
 }
 
@@ -118,7 +119,8 @@ Result<void> run(const Options& o) {
   LATHE_CHECK_OK(run_passes(model.graph, lowering_passes()));
   if (!o.dynamic.empty()) return run_dynamic(o, model.graph, options);
   LATHE_TRY(const Ranges ranges, find_ranges(o, model, session));
-  LATHE_TRY(QuantizeResult result, quantize_graph(model.graph, ranges.table, {.per_channel = !o.per_tensor, .keep_float = o.keep}));
+  LATHE_TRY(QuantizeResult result,
+            quantize_graph(model.graph, ranges.table, {.per_channel = !o.per_tensor, .keep_float = o.keep}));
   options.calib = ranges.observed;
   if (ranges.run) {
     store_preprocessing(ranges.run->data, &result.graph.metadata);
@@ -134,9 +136,10 @@ Action setup(CLI::App& app) {
   app.add_option("--keep", o->keep, "operators that stay float: a node's name, a pattern with * and ?, or an op type")
       ->type_name("NAME");
   app.add_flag("--per-tensor", o->per_tensor, "one weight scale per tensor instead of one per output channel");
-  app.add_flag("--dynamic{token}", o->dynamic,
-               "only weights become INT8; activations are quantized on the fly, per token (default) or --dynamic=tensor. Needs no "
-               "data, suits networks of matrix products");
+  app.add_flag(
+      "--dynamic{token}", o->dynamic,
+      "only weights become INT8; activations are quantized on the fly, per token (default) or --dynamic=tensor. Needs no "
+      "data, suits networks of matrix products");
   app.add_flag("--json", o->json, "print JSON");
   o->calibration.add_to(app);
   o->session.add_to(app);

@@ -38,7 +38,8 @@ constexpr Ints kSwap{2, {1, 0}};
 
 Result<void> gemm_of_activations(NodeImport& n, ValueId a, const MatMulAttrs& attrs, float beta) {
   LATHE_TRY(const ValueId b, n.value(1));
-  if (n.rank(b) != 2) return fail(Code::kInvalidArgument, "the right-hand side has rank " + std::to_string(n.rank(b)) + ", not 2");
+  if (n.rank(b) != 2)
+    return fail(Code::kInvalidArgument, "the right-hand side has rank " + std::to_string(n.rank(b)) + ", not 2");
   if (!n.has_input(2) || beta == 0.0f) return n.finish(Op::kMatMul, attrs, {a, b});
   LATHE_TRY(const ValueId product, n.emit("", Op::kMatMul, attrs, {a, b}));
   return finish_with_addend(n, product, beta);

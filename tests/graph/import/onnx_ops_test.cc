@@ -144,7 +144,9 @@ TEST_CASE("vectors in products are rows and columns that go again") {
 }
 
 TEST_CASE("a Gemm of two activations is a product with permutations and a scale") {
-  TestModel m = one_node(13, "Gemm", {3, "N"}, {int_attr("transA", 1), int_attr("transB", 1), float_attr("alpha", 0.5f), float_attr("beta", 2)}, {"b", "c"});
+  TestModel m =
+      one_node(13, "Gemm", {3, "N"},
+               {int_attr("transA", 1), int_attr("transB", 1), float_attr("alpha", 0.5f), float_attr("beta", 2)}, {"b", "c"});
   m.input("b", {2, 3}).weight(ramp_tensor("c", {2}));
   const Graph g = must(m.import());
   CHECK(op_names(g) == "Transpose MatMul Mul Add");

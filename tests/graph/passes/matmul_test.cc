@@ -19,16 +19,20 @@ TEST_CASE("transposes around a product become its permutations") {
 }
 
 TEST_CASE("permutations that a product has are composed with those around it") {
-  check_pass(passes::fold_matmul_transposes,
-             "input %a : f32[3,N,5,4]\ninput %b : f32[4,6]\n%t = Transpose (%a) {perm=[2,0,1,3]}\n%u = Transpose (%b) {perm=[1,0]}\n"
-             "%p = MatMul (%t, %u) {a_perm=[1,2,0,3], b_perm=[1,0], y_perm=[1,0,2,3]}\n%y = Transpose (%p) {perm=[1,0,2,3]}\noutput %y\n",
-             "%y = MatMul \"p\" (%a, %b)\noutput %y\n");
+  check_pass(
+      passes::fold_matmul_transposes,
+      "input %a : f32[3,N,5,4]\ninput %b : f32[4,6]\n%t = Transpose (%a) {perm=[2,0,1,3]}\n%u = Transpose (%b) {perm=[1,0]}\n"
+      "%p = MatMul (%t, %u) {a_perm=[1,2,0,3], b_perm=[1,0], y_perm=[1,0,2,3]}\n%y = Transpose (%p) {perm=[1,0,2,3]}\noutput "
+      "%y\n",
+      "%y = MatMul \"p\" (%a, %b)\noutput %y\n");
 }
 
 TEST_CASE("transposes that a product cannot do stay") {
   const auto untouched = [](const std::string& body) { check_untouched(passes::fold_matmul_transposes, body); };
-  untouched("input %a : f32[N,4,5]\ninput %b : f32[N,4,6]\n%t = Transpose (%a) {perm=[0,2,1]}\n%y = MatMul (%t, %b)\noutput %y\n");
-  untouched("input %a : f32[N,5,4]\ninput %b : f32[N,4,6]\n%p = MatMul (%a, %b)\n%y = Transpose (%p) {perm=[0,2,1]}\noutput %y\n");
+  untouched(
+      "input %a : f32[N,4,5]\ninput %b : f32[N,4,6]\n%t = Transpose (%a) {perm=[0,2,1]}\n%y = MatMul (%t, %b)\noutput %y\n");
+  untouched(
+      "input %a : f32[N,5,4]\ninput %b : f32[N,4,6]\n%p = MatMul (%a, %b)\n%y = Transpose (%p) {perm=[0,2,1]}\noutput %y\n");
   untouched("input %a : f32[N,5,4]\ninput %b : f32[N,4,6]\n%p = MatMul (%a, %b)\n%y = Transpose (%p) {perm=[1,0,2]}\n"
             "output %y\noutput %p\n");
 }
@@ -38,9 +42,10 @@ TEST_CASE("constant factors around a product become its scale") {
   const std::string operands = "input %a : f32[N,5,4]\ninput %b : f32[N,4,6]\n" + factors;
   check_pass(passes::fuse_scale, operands + "%p = MatMul (%a, %b)\n%y = Div (%p, %four)\noutput %y\n",
              "%y = MatMul \"p\" (%a, %b) {scale=0.25}\noutput %y\n");
-  check_pass(passes::fuse_scale,
-             operands + "%s = Mul (%two, %a)\n%t = Div (%b, %four)\n%p = MatMul (%s, %t) {scale=3}\n%y = Mul (%p, %two)\noutput %y\n",
-             "%y = MatMul \"p\" (%a, %b) {scale=3}\noutput %y\n");
+  check_pass(
+      passes::fuse_scale,
+      operands + "%s = Mul (%two, %a)\n%t = Div (%b, %four)\n%p = MatMul (%s, %t) {scale=3}\n%y = Mul (%p, %two)\noutput %y\n",
+      "%y = MatMul \"p\" (%a, %b) {scale=3}\noutput %y\n");
 }
 
 TEST_CASE("factors that a scale cannot be stay") {

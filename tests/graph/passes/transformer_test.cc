@@ -6,8 +6,9 @@
 namespace lathe::test {
 namespace {
 
-const std::string kNumbers = "constant %root : f32[] = splat 1.4142135\nconstant %one : f32[] = splat 1\nconstant %half : f32[1] = splat 0.5\n"
-                             "constant %inverse : f32[] = splat 0.70710677\nconstant %two : f32[] = splat 2\n";
+const std::string kNumbers =
+    "constant %root : f32[] = splat 1.4142135\nconstant %one : f32[] = splat 1\nconstant %half : f32[1] = splat 0.5\n"
+    "constant %inverse : f32[] = splat 0.70710677\nconstant %two : f32[] = splat 2\n";
 const std::string kX = "input %x : f32[N,5,8]\n" + kNumbers;
 const std::string kErf = "%s = Div (%x, %root)\n%e = Erf (%s)\n%p = Add (%e, %one)\n";
 
@@ -63,8 +64,9 @@ TEST_CASE("what only looks like layer normalization stays") {
   untouched(kMoments + "output %n\n");                                                    // no scale
   untouched("%m = Mean (%x) {axes=[1]}\n%d = Sub (%x, %m)\n%sq = Mul (%d, %d)\n%v = Mean (%sq) {axes=[1]}\n%ve = Add (%v, %eps)\n"
             "%r = Sqrt (%ve)\n%n = Div (%d, %r)\n%y = Mul (%n, %scale)\noutput %y\n");    // another axis
-  untouched("input %z : f32[N,5,8]\n%m = Mean (%z) {axes=[2]}\n%d = Sub (%x, %m)\n%sq = Mul (%d, %d)\n%v = Mean (%sq) {axes=[2]}\n"
-            "%ve = Add (%v, %eps)\n%r = Sqrt (%ve)\n%n = Div (%d, %r)\n%y = Mul (%n, %scale)\noutput %y\n");
+  untouched(
+      "input %z : f32[N,5,8]\n%m = Mean (%z) {axes=[2]}\n%d = Sub (%x, %m)\n%sq = Mul (%d, %d)\n%v = Mean (%sq) {axes=[2]}\n"
+      "%ve = Add (%v, %eps)\n%r = Sqrt (%ve)\n%n = Div (%d, %r)\n%y = Mul (%n, %scale)\noutput %y\n");
 }
 
 }  // namespace

@@ -101,7 +101,8 @@ TEST_CASE("products of two activations, float") {
     each_product(s, [&](size_t at, const auto& terms) {
       double sum = 0;
       for (const auto& [i, j] : terms) sum += static_cast<double>(a.data<float>()[i]) * static_cast<double>(b.data<float>()[j]);
-      y[at] = std::fmin(std::fmax(sum * static_cast<double>(s.attrs.scale), static_cast<double>(s.attrs.lo)), static_cast<double>(s.attrs.hi));
+      y[at] = std::fmin(std::fmax(sum * static_cast<double>(s.attrs.scale), static_cast<double>(s.attrs.lo)),
+                        static_cast<double>(s.attrs.hi));
     });
     check_close({Op::kMatMul, {a, b}, like(DType::kF32, s.y)}, s.attrs, y);
     check_close({Op::kMatMul, {a.as_constant(), b}, like(DType::kF32, s.y)}, s.attrs, y);
@@ -110,7 +111,8 @@ TEST_CASE("products of two activations, float") {
 }
 
 TEST_CASE("products of two activations, quantized, are exact sums rounded once") {
-  const QuantParams qa{0.04f, -9, -128, 127}, symmetric{0.031f, 0, -128, 127}, shifted{0.031f, 21, -128, 127}, qy{0.05f, 12, -128, 127};
+  const QuantParams qa{0.04f, -9, -128, 127}, symmetric{0.031f, 0, -128, 127}, shifted{0.031f, 21, -128, 127},
+      qy{0.05f, 12, -128, 127};
   for (size_t i = 0; i < 2 * std::size(kShapes); ++i) {
     const MatMulShape& s = kShapes[i / 2];
     const QuantParams qb = i % 2 == 0 ? symmetric : shifted;
