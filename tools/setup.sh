@@ -16,6 +16,7 @@ base=(
   libflatbuffers-dev flatbuffers-compiler libprotozero-dev libexpected-dev
   libcli11-dev nlohmann-json3-dev libtomlplusplus-dev libspdlog-dev libfmt-dev
   zlib1g-dev libstb-dev libxxhash-dev
+  valgrind
   dataset-fashion-mnist
 )
 cross=(
