@@ -10,7 +10,7 @@ namespace lathe::peers {
 
 using OrtHandle = void*;  // each opaque type of the API
 struct OrtApiBase {
-  const void* const* (*get_api)(uint32_t version);
+  void* const* (*get_api)(uint32_t version);
   const char* (*get_version)();
 };
 inline constexpr uint32_t kOrtApiVersion = 1;

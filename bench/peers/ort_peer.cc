@@ -39,7 +39,7 @@ class Api {
     if (status != nullptr)
       throw std::runtime_error(reinterpret_cast<const char* (*)(OrtHandle)>(functions_[kOrtGetErrorMessage])(status));
   }
-  const void* const* functions_;
+  void* const* functions_;
 };
 
 size_t element_bytes(int type) {

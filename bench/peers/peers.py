@@ -18,6 +18,7 @@ import time
 from shape_list import shapes
 
 NETWORKS = ["mobilenetv2", "resnet50", "resnet8", "dscnn", "mbv1_025_96", "minilm"]
+TRANSFORMERS = {"minilm"}  # also with activations quantized on the fly
 # Bars of the design's table for INT8 networks at batch 1: 1 and 2 threads, against the best 8-bit peer.
 NETWORK_BARS = {"mobilenetv2": (0.65, 0.68), "resnet50": (0.98, 0.99), "resnet8": (1.0, 1.05), "dscnn": (0.65, 0.78),
                 "mbv1_025_96": (0.65, 0.74), "minilm": (0.65, 0.70)}
@@ -216,11 +217,13 @@ def avx2_rows(bench, report):
 
 
 def prepare(bench, name):
-    """Imports and quantizes as a user would; the files stay in MODELS. Returns the paths of Lathe's float and INT8 models, None where it failed."""
+    """Imports and quantizes as a user would; the files stay in MODELS. Returns the paths of Lathe's float, INT8 and, for transformers,
+    dynamic INT8 models; None where it failed."""
     lathe, folder = bench.o.build / "tools" / "lathe", bench.o.models
-    paths = []
-    for suffix, command in (("float", ["import", folder / f"{name}.onnx"]),
-                            ("int8", ["quantize", folder / f"{name}.onnx", "--data", folder / f"{name}.toml"])):
+    paths, onnx = [], folder / f"{name}.onnx"
+    commands = [("float", ["import", onnx]), ("int8", ["quantize", onnx, "--data", folder / f"{name}.toml"])]
+    commands += [("dynamic", ["quantize", onnx, "--dynamic"])] if name in TRANSFORMERS else []
+    for suffix, command in commands:
         path = folder / f"{name}.{suffix}.lathe"
         if not bench.o.keep or not path.exists():
             done = subprocess.run([lathe, *command, "-o", path], capture_output=True, text=True)
@@ -233,13 +236,13 @@ def prepare(bench, name):
 
 
 def measure_network(bench, name, batch):
-    float_model, int8_model = prepare(bench, name)
+    float_model, int8_model, *dynamic = prepare(bench, name)
     onnx = lambda mode: f"net {bench.o.models}/net_{name}_{mode}_b{batch}.onnx {batch}"
     contestants = [("lathe int8", "lathe", f"net {int8_model} {batch}")] if int8_model else []
     contestants += [("lathe f32", "lathe", f"net {float_model} {batch}")] if float_model else []
     contestants += [("ort f32", "ort", onnx("fp32")), ("ort int8", "ort", onnx("qdq"))]
-    if name == "minilm":
-        contestants += [("ort dyn", "ort", onnx("dyn"))]
+    if name in TRANSFORMERS:
+        contestants += [("ort dyn", "ort", onnx("dyn"))] + [("lathe dyn", "lathe", f"net {d} {batch}") for d in dynamic if d]
     if int8_model:
         contestants += [("xnn int8", "xnn", f"net {int8_model} {batch}")]
     bench.measure(f"{name} b{batch}", contestants)
@@ -258,13 +261,14 @@ def network_rows(bench, report):
                 case, label = f"{name} b{batch}", f"{name} b{batch} {threads}T"
                 us = lambda l: bench.us(case, threads, l)
                 best = bench.best(case, threads, ["ort int8", "ort dyn", "xnn int8"])
+                ours = min((t for t in (us("lathe int8"), us("lathe dyn")) if t), default=None)
                 ort = bench.best(case, threads, ["ort f32"])
                 bars = NETWORK_BARS[name][min(threads, 2) - 1]
-                over_float = ratio(us("lathe int8"), ort)
+                over_float = ratio(ours, ort)
                 bar = INT8_OVER_FLOAT.get(name)
                 ort_int8 = min((t for t in (us("ort int8"), us("ort dyn")) if t), default=None)
-                report.row(name, us("lathe int8"), ort_int8, us("xnn int8"),
-                           report.verdict(label, ratio(us("lathe int8"), best), bars), us("lathe f32"), us("ort f32"),
+                report.row(name, ours, ort_int8, us("xnn int8"),
+                           report.verdict(label, ratio(ours, best), bars), us("lathe f32"), us("ort f32"),
                            report.verdict(f"{label} float", ratio(us("lathe f32"), ort), 1.0),
                            report.verdict(f"{label} int8 over float", over_float, bar) if bar else over_float)
 
@@ -293,7 +297,7 @@ def replica_rows(bench, report):
     report.table("Replicas: runs per second of two sessions over one", ["network", "1 replica", "2 replicas", "1.9 / gain, bar"])
     lathe = bench.o.build / "tools" / "lathe"
     for name in ("resnet50", "mobilenetv2"):
-        for path in prepare(bench, name):
+        for path in filter(None, prepare(bench, name)):
             rates = {1: [], 2: []}
             for _ in range(3):
                 for replicas in rates:
