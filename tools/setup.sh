@@ -4,7 +4,7 @@
 #   tools/setup.sh [--cross] [--clang]
 #
 #   --cross   also the toolchains and QEMU for aarch64 and Cortex-M
-#   --clang   also clang and its OpenMP, for a second compiler
+#   --clang   also clang, for a second compiler
 #
 # Asks nothing, installs only what is missing and may be run again: with nothing
 # missing it neither writes nor uses the network. Needs root only to install.
@@ -23,7 +23,7 @@ cross=(
   g++-aarch64-linux-gnu qemu-user qemu-user-static
   gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib qemu-system-arm
 )
-clang=(clang libomp-dev)
+clang=(clang)
 tries=4
 
 die() { printf 'setup: %s\n' "$*" >&2; exit 1; }

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -20,14 +21,20 @@ namespace {
 
 using kernels::IsaSet;
 
-// The quota of control group v2, then v1, in whole CPUs; 0 if there is none.
-uint32_t quota_cpus() {
+// CPUs that `quota` microseconds of every `period` need; 0: no limit.
+uint32_t whole_cpus(double quota, double period) {
+  return quota > 0 && period > 0 ? static_cast<uint32_t>(std::min(1e6, std::ceil(quota / period))) : 0;
+}
+
+// The quota of one group: version 2 has "max 100000" or two numbers in one file, version 1 two files.
+uint32_t group_cpus(const std::string& folder, bool v2) {
   double quota = 0, period = 0;
-  if (std::ifstream f("/sys/fs/cgroup/cpu.max"); f >> quota >> period && period > 0)
-    return static_cast<uint32_t>((quota + period - 1) / period);
-  std::ifstream q("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), p("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
-  if (q >> quota && p >> period && quota > 0 && period > 0) return static_cast<uint32_t>((quota + period - 1) / period);
-  return 0;
+  if (v2) {
+    std::ifstream f(folder + "/cpu.max");
+    return f >> quota >> period ? whole_cpus(quota, period) : 0;
+  }
+  std::ifstream q(folder + "/cpu.cfs_quota_us"), p(folder + "/cpu.cfs_period_us");
+  return q >> quota && p >> period ? whole_cpus(quota, period) : 0;
 }
 
 // Levels of the architecture that this program was built for; scalar belongs to all.
@@ -41,7 +48,31 @@ bool is_native(IsaSet set) {
 #endif
 }
 
+// Whether the comma-separated `list` has `word`.
+bool lists(const std::string& list, const std::string& word) {
+  return ("," + list + ",").find("," + word + ",") != std::string::npos;
+}
+
 }  // namespace
+
+uint32_t quota_cpus(std::istream& groups, const std::string& mount) {
+  uint32_t least = 0;
+  for (std::string line; std::getline(groups, line);) {
+    const size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    if (!controllers.empty() && !lists(controllers, "cpu")) continue;
+    const std::string top = controllers.empty() ? mount : mount + "/cpu";
+    // In a container the path may be the host's, of which only the last group is mounted, at the top.
+    for (std::string path = line.substr(second + 1);; path.resize(path.rfind('/'))) {
+      if (path == "/") path.clear();
+      const uint32_t n = group_cpus(top + path, controllers.empty());
+      if (n != 0) least = least == 0 ? n : std::min(least, n);
+      if (path.find('/') == std::string::npos) break;
+    }
+  }
+  return least;
+}
 
 IsaSet detected_isa() {
   IsaSet isa = kernels::kIsaScalar;
@@ -102,7 +133,8 @@ uint32_t usable_cpus() {
   uint32_t n = std::max(1u, std::thread::hardware_concurrency());
   cpu_set_t mask;
   if (sched_getaffinity(0, sizeof mask, &mask) == 0) n = static_cast<uint32_t>(std::max(1, CPU_COUNT(&mask)));
-  const uint32_t quota = quota_cpus();
+  std::ifstream groups("/proc/self/cgroup");
+  const uint32_t quota = quota_cpus(groups, "/sys/fs/cgroup");
   return quota == 0 ? n : std::min(n, quota);
 }
 

@@ -3,6 +3,7 @@
 // Who calls it: whoever makes sessions. Thread-safe. The only place that looks at the CPU and at LATHE_ISA.
 #pragma once
 #include <cstdint>
+#include <iosfwd>
 #include <string>
 #include <string_view>
 
@@ -28,5 +29,17 @@ const char* isa_text(kernels::IsaSet isa);
 
 // CPUs that this process may use: its affinity mask, and its control group's quota rounded up. At least 1.
 uint32_t usable_cpus();
+// The least quota of the control groups in `groups` (text as in /proc/self/cgroup, both versions) and of those above them, in
+// whole CPUs; 0 if there is none. `mount`: where the groups' folders are.
+uint32_t quota_cpus(std::istream& groups, const std::string& mount);
+
+// Tells the CPU that this thread does nothing but look at a variable until it changes.
+inline void spin_pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb" ::: "memory");
+#endif
+}
 
 }  // namespace lathe

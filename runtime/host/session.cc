@@ -5,6 +5,7 @@
 
 #include "runtime/executor.h"
 #include "runtime/host/bind_error.h"
+#include "runtime/host/cpu.h"
 #include "runtime/host/plan_blocks.h"
 #include "runtime/host/ports.h"
 #include "runtime/host/team.h"
@@ -14,7 +15,7 @@ namespace lathe {
 namespace {
 
 constexpr size_t kPlanCache = 32;
-constexpr uint32_t kMaxThreads = 256;  // scratch is made per thread, and OpenMP ends the process when it cannot start one
+constexpr uint32_t kMaxThreads = 256;  // scratch is made per thread
 
 struct CachedPlan {
   std::vector<Shape> inputs;
@@ -24,8 +25,8 @@ struct CachedPlan {
 
 class Session final : public HostSession {
  public:
-  Session(std::shared_ptr<const LoadedProgram> loaded, const SessionOptions& options)
-      : loaded_(std::move(loaded)), options_(options), team_(options.threads), parallel_(team_.parallel()) {
+  Session(std::shared_ptr<const LoadedProgram> loaded, const SessionOptions& options, std::unique_ptr<Team> team)
+      : loaded_(std::move(loaded)), options_(options), team_(std::move(team)), parallel_(team_->parallel()) {
     input_tensors_ = port_tensors(program(), TensorKind::kInput);
     output_tensors_ = port_tensors(program(), TensorKind::kOutput);
     external_.assign(input_tensors_.size() + output_tensors_.size(), nullptr);
@@ -87,6 +88,7 @@ class Session final : public HostSession {
                           : "output " + port_name(loaded_->output_names, static_cast<uint32_t>(i - inputs.size())) + " is null");
       external_[i] = static_cast<uint8_t*>(const_cast<void*>(p));
     }
+    const Team::Turn turn(*team_);
     load_inputs(plan, memory_, inputs.data());
     run_steps(plan, full_exec_table(), memory_, parallel_, has_hook_ ? &hook_ : nullptr, 0, plan.step_count);
     store_outputs(plan, memory_, outputs.data());
@@ -156,7 +158,7 @@ class Session final : public HostSession {
 
   std::shared_ptr<const LoadedProgram> loaded_;
   SessionOptions options_;
-  Team team_;
+  std::unique_ptr<Team> team_;
   Parallel parallel_;
   std::vector<uint32_t> input_tensors_, output_tensors_;  // by port
   std::list<CachedPlan> plans_;                           // most recently used first
@@ -178,7 +180,8 @@ Result<std::unique_ptr<HostSession>> HostSession::create(std::shared_ptr<const L
   if (options.threads > kMaxThreads)
     return fail(Code::kInvalidArgument,
                 "threads must be at most " + std::to_string(kMaxThreads) + ", got " + std::to_string(options.threads));
-  return std::make_unique<Session>(std::move(program), options);
+  LATHE_TRY(auto team, Team::create(options.threads, usable_cpus()));
+  return std::make_unique<Session>(std::move(program), options, std::move(team));
 }
 
 }  // namespace lathe
