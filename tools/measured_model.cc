@@ -35,7 +35,7 @@ void fill_inputs(Runner& runner, uint64_t seed) {
 void MeasureFlags::add_to(CLI::App& app) {
   app.add_option("model", model, ".lathe or .onnx file")->required();
   app.add_option("--batch", batch, "samples per run")->capture_default_str();
-  app.add_option("--seconds", seconds, "how long to measure, after a quarter of it as warm-up")
+  app.add_option("--seconds", seconds, "how long to measure, after a quarter of it (at most a second) as warm-up")
       ->capture_default_str()
       ->check(CLI::Range(0.01, 3600.0));
   app.add_flag("--json", json, "print JSON");
@@ -43,14 +43,19 @@ void MeasureFlags::add_to(CLI::App& app) {
   import.add_to(app);
 }
 
-Result<MeasuredModel> open_measured(const MeasureFlags& flags) {
+Result<Runner> make_runner(const MeasureFlags& flags, const HostModel& model, const SessionOptions& session) {
   if (flags.batch == 0) return fail(Code::kInvalidArgument, "--batch must be at least 1");
-  LATHE_TRY(const SessionOptions session, flags.session.options());
-  LATHE_TRY(HostModel model, load_host_model(flags.model, flags.import));
   LATHE_TRY(Runner runner, Runner::create(model.program, session));
   LATHE_TRY(const auto shapes, runner.shapes_for(flags.batch));
   LATHE_CHECK_OK(runner.bind(shapes));
   fill_inputs(runner, 1);
+  return runner;
+}
+
+Result<MeasuredModel> open_measured(const MeasureFlags& flags) {
+  LATHE_TRY(const SessionOptions session, flags.session.options());
+  LATHE_TRY(HostModel model, load_host_model(flags.model, flags.import));
+  LATHE_TRY(Runner runner, make_runner(flags, model, session));
   return MeasuredModel{std::move(model), session, std::move(runner)};
 }
 

@@ -259,6 +259,48 @@ TEST_CASE("profile accounts for the whole run and writes a trace") {
   CHECK(text.out.find("hold 80 % of the time") < text.out.find('\n'));
 }
 
+TEST_CASE("bench under load reports throughput, latency and the memory of a replica") {
+  const auto closed = json_of(run_lathe({"bench", int8_model(), "--replicas", "2", "--clients", "3", "--seconds", "0.1", "--json"}));
+  CHECK(number(closed, "replicas") == 2);
+  CHECK(number(closed, "clients") == 3);
+  CHECK(number(closed, "completed") > 0);
+  CHECK(number(closed, "p50_us") <= number(closed, "p99_us"));
+  CHECK(number(closed, "busy") > 0);
+  CHECK(number(closed, "busy") <= 1);
+  REQUIRE(closed.find("memory") != nullptr);
+  CHECK(number(*closed.find("memory"), "per_replica_bytes") >= number(*closed.find("memory"), "arena_bytes") / 2);
+  CHECK(number(*closed.find("memory"), "pss_bytes") > 0);
+  const auto open =
+      json_of(run_lathe({"bench", int8_model(), "--rate", "200", "--arrivals", "fixed", "--seconds", "0.5", "--json"}));
+  CHECK(number(open, "offered_per_second") == 200);
+  CHECK(number(open, "completed") + number(open, "unserved") >= 90);
+  CHECK(number(open, "completed") <= 101);
+  CHECK(run_lathe({"bench", int8_model(), "--clients", "2", "--rate", "5"}).status == 2);
+  CHECK(run_lathe({"bench", int8_model(), "--deadline", "5"}).status == 2);
+}
+
+TEST_CASE("a sweep tells what one replica and all of them can serve") {
+  const auto json = json_of(run_lathe({"bench", int8_model(), "--replicas", "2", "--sweep", "--seconds", "0.02", "--json"}));
+  CHECK(json.find("findings")->as_array()->size() == 2);
+  CHECK(json.find("steps")->as_array()->size() == 2 + 2 * 10);
+  CHECK(number(json.find("findings")->as_array()->front(), "capacity_per_second") > 0);
+  const auto text = run_lathe({"bench", int8_model(), "--sweep", "--deadline", "1000", "--seconds", "0.02"});
+  CHECK(text.out.find("p99 stays within 1000000 us") != std::string::npos);
+  CHECK(text.out.find("replicas that fit: 1 of the 1 tried") != std::string::npos);
+}
+
+TEST_CASE("Ctrl-C ends a benchmark with what was measured") {
+  for (const char* replicas : {"0", "2"}) {
+    std::vector<std::string> args = {"bench", int8_model(), "--seconds", "600"};
+    if (replicas[0] != '0') args.insert(args.end(), {"--replicas", replicas});
+    const auto r = run_lathe(args, {}, 3000);
+    CAPTURE(r.err);
+    CHECK(r.status == 0);
+    CHECK(r.out.find("p99 us") != std::string::npos);
+    CHECK(r.out.find("interrupted") != std::string::npos);
+  }
+}
+
 TEST_CASE("embed writes sources with the arena's size and the kernels that are used") {
   const TempFolder folder;
   const auto json =

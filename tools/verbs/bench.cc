@@ -1,4 +1,4 @@
-// lathe bench: latency of whole runs, without the profiler.
+// lathe bench: latency of whole runs, without the profiler, one after another or under load.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "runtime/host/cpu.h"
 #include "tools/measured_model.h"
+#include "tools/replica_bench.h"
 #include "tools/table.h"
 #include "tools/verb.h"
 
@@ -26,19 +27,19 @@ double microseconds(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double, std::micro>(to - from).count();
 }
 
-// Latencies in microseconds, sorted. A quarter of the time is warm-up.
+// Latencies in microseconds, sorted. Ctrl-C ends it with what there is.
 Result<std::vector<double>> measure(Runner& runner, double seconds) {
   std::vector<double> us;
   us.reserve(1 << 20);
   const auto start = Clock::now();
-  while (microseconds(start, Clock::now()) < seconds * 0.25e6) LATHE_CHECK_OK(runner.run());
+  while (microseconds(start, Clock::now()) < warmup_seconds(seconds) * 1e6 && !cancel_requested()) LATHE_CHECK_OK(runner.run());
   const auto begin = Clock::now();
-  while (us.size() < kMinRuns || microseconds(begin, Clock::now()) < seconds * 1e6) {
+  while ((us.size() < kMinRuns || microseconds(begin, Clock::now()) < seconds * 1e6) && !cancel_requested()) {
     const auto t0 = Clock::now();
     LATHE_CHECK_OK(runner.run());
     us.push_back(microseconds(t0, Clock::now()));
-    LATHE_CHECK_OK(check_cancelled());
   }
+  if (us.empty()) return fail(Code::kCancelled, "interrupted before anything was measured");
   std::sort(us.begin(), us.end());
   return us;
 }
@@ -78,6 +79,7 @@ void print_text(const MeasureFlags& o, MeasuredModel& m, const std::vector<doubl
              number(o.batch * 1e6 / mean)});
   const auto size = [](uint64_t bytes) { return bytes_text(static_cast<double>(bytes)); };
   const HostSession& session = m.runner.session();
+  if (cancel_requested()) std::printf("interrupted: this is what was measured\n");
   std::printf("%smemory: mapped model %s, runtime %s, arena %s (lower bound %s), variables %s\n", table.text().c_str(),
               size(m.model.file_bytes).c_str(), size(runtime_bytes(session)).c_str(), size(session.arena_bytes()).c_str(),
               size(session.plan().arena_lower_bound).c_str(), size(session.variable_bytes()).c_str());
@@ -91,6 +93,7 @@ void print_json(const MeasureFlags& o, MeasuredModel& m, const std::vector<doubl
       .set("mean_us", mean)
       .set("per_second", o.batch * 1e6 / mean);
   out.set("threads", m.session.threads).set("batch", o.batch).set("isa", isa_text(m.session.isa)).set("runs", us.size());
+  out.set("interrupted", cancel_requested());
   out.set("model_bytes", m.model.file_bytes)
       .set("arena_bytes", session.arena_bytes())
       .set("arena_lower_bound", session.plan().arena_lower_bound);
@@ -98,7 +101,12 @@ void print_json(const MeasureFlags& o, MeasuredModel& m, const std::vector<doubl
   std::printf("%s\n", to_json(out).c_str());
 }
 
-Result<void> run(const MeasureFlags& o) {
+struct Options {
+  MeasureFlags measure;
+  LoadFlags load;
+};
+
+Result<void> run_alone(const MeasureFlags& o) {
   LATHE_TRY(MeasuredModel m, open_measured(o));
   LATHE_TRY(const std::vector<double> us, measure(m.runner, o.seconds));
   const double mean = std::accumulate(us.begin(), us.end(), 0.0) / static_cast<double>(us.size());
@@ -110,14 +118,15 @@ Result<void> run(const MeasureFlags& o) {
 }
 
 Action setup(CLI::App& app) {
-  auto o = std::make_shared<MeasureFlags>();
-  o->add_to(app);
-  return [o] { return run(*o); };
+  auto o = std::make_shared<Options>();
+  o->measure.add_to(app);
+  o->load.add_to(app);
+  return [o] { return o->load.given() ? bench_replicas(o->measure, o->load) : run_alone(o->measure); };
 }
 
 }  // namespace
 
-const Verb kVerb_bench{"bench", "measure the latency of whole runs", "lathe bench int8.lathe --threads 1 --batch 1 --json",
-                       setup};
+const Verb kVerb_bench{"bench", "measure the latency of whole runs, alone or under load",
+                       "lathe bench int8.lathe --threads 1 --batch 1 --json", setup};
 
 }  // namespace lathe::tools

@@ -40,7 +40,7 @@ Result<void> warm_up_and_measure(Runner& runner, Profiler& profiler, double seco
     } while (Clock::now() < end);
     return {};
   };
-  LATHE_CHECK_OK(run_for(seconds * 0.25));
+  LATHE_CHECK_OK(run_for(warmup_seconds(seconds)));
   profiler.clear();
   runner.session().set_hook(profiler.hook());
   return run_for(seconds);
