@@ -9,7 +9,7 @@ void unary_f32_arm_neon(const UnaryF32Args& g) { unary_f32<Lanes>(g); }
 void binary_f32_arm_neon(const BinaryF32Args& g) { binary_f32<Lanes>(g); }
 void binary_s8_arm_neon(const BinaryS8Args& g) { binary_8<Lanes, false>(g); }
 void regrid_s8_arm_neon(const RegridS8Args& g) { regrid_8<Lanes, false>(g); }
-void quantize_f32_s8_arm_neon(const QuantizeF32Args& g) { quantize_8<Lanes>(g); }
+void quantize_f32_s8_arm_neon(const QuantizeF32Args& g) { quantize_8<Lanes, false>(g); }
 void dequantize_s8_f32_arm_neon(const DequantizeF32Args& g) { dequantize_8<Lanes, false>(g); }
 
 // The table fills sixteen registers. TBL gives 0 for an index past its 64 bytes, TBX keeps what is there: four look-ups, each 64

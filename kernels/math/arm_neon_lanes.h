@@ -12,6 +12,7 @@ namespace {
 
 struct Lanes {
   static constexpr uint32_t kWidth = 8;
+  static constexpr uint32_t kBlock = 0;  // bytes go vector by vector (x86_avx2_lanes.h has blocks)
 
   struct Mask {
     uint32x4_t low, high;
@@ -128,6 +129,7 @@ struct Lanes {
   static F mul_add(F a, F b, F c) { return {vfmaq_f32(c.low, a.low, b.low), vfmaq_f32(c.high, a.high, b.high)}; }
   static F neg_mul_add(F a, F b, F c) { return {vfmsq_f32(c.low, a.low, b.low), vfmsq_f32(c.high, a.high, b.high)}; }
   static F sqrt(F v) { return {vsqrtq_f32(v.low), vsqrtq_f32(v.high)}; }
+  static float sqrt_one(float v) { return vget_lane_f32(vsqrt_f32(vdup_n_f32(v)), 0); }
   // 2^k. Requires: -126 <= k <= 127.
   static F exp2(I k) {
     const I bits = k + I(127);

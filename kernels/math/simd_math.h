@@ -28,6 +28,12 @@ template <class L, uint32_t kVectors, class Body>
   for_each_vector<L>(n - begin, [&](uint32_t i, auto part) __attribute__((always_inline)) { body(begin + i, Strip<1>{}, part); });
 }
 
+// What is left of n elements after the first `done`: for_each_vector over them.
+template <class L, class Body>
+[[gnu::always_inline]] inline void for_each_vector_from(uint32_t done, uint32_t n, const Body& body) {
+  for_each_vector<L>(n - done, [&](uint32_t i, auto part) __attribute__((always_inline)) { body(done + i, part); });
+}
+
 // NaN stays NaN.
 template <class L> [[gnu::always_inline]] inline typename L::F clamp_lanes(typename L::F v, typename L::F lo, typename L::F hi) {
   return L::min(hi, L::max(lo, v));

@@ -84,6 +84,7 @@ struct Lanes {
   static F mul_add(F a, F b, F c) { return _mm256_fmadd_ps(a, b, c); }
   static F neg_mul_add(F a, F b, F c) { return _mm256_fnmadd_ps(a, b, c); }
   static F sqrt(F v) { return _mm256_sqrt_ps(v); }
+  static float sqrt_one(float v) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(v))); }
   // 2^k. Requires: -126 <= k <= 127.
   static F exp2(I k) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(k, _mm256_set1_epi32(127)), 23)); }
   // e * 2^n. Requires: n is an integer, |n| <= 252.
@@ -112,6 +113,60 @@ struct Lanes {
   static F abs(F v) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), v); }
   // The size of `v` with the sign of `sign`. Requires: v >= 0.
   static F with_sign(F v, F sign) { return _mm256_or_ps(v, _mm256_and_ps(sign, _mm256_set1_ps(-0.0f))); }
+
+  // Bytes a block of four vectors at a time. Unpacking bytes and packing results lane by lane undo one another, so that a block
+  // that goes from bytes to bytes needs no permutation; `in_order` is for blocks that meet floats in memory.
+  static constexpr uint32_t kBlock = 4 * kWidth;
+
+  // q - zero of 32 bytes q, every byte xor `flip` first: the bits 0x4b000000 + u are the float 2^23 + u, and s8 is u - 128.
+  template <bool kUnsigned> struct BlockIn {
+    __m256i flips;
+    __m256 bias;
+    BlockIn(uint32_t flip, int32_t zero)
+        : flips(_mm256_set1_epi8(static_cast<char>(flip ^ (kUnsigned ? 0u : 0x80u)))),
+          bias(_mm256_set1_ps(static_cast<float>(0x800000 + zero + (kUnsigned ? 0 : 128)))) {}
+    [[gnu::always_inline]] void operator()(const uint8_t* p, F* out) const {
+      const __m256i none = _mm256_setzero_si256(), top = _mm256_set1_epi16(0x4b00);
+      const __m256i u = _mm256_xor_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)), flips);
+      const __m256i low = _mm256_unpacklo_epi8(u, none), high = _mm256_unpackhi_epi8(u, none);
+      out[0] = _mm256_sub_ps(_mm256_castsi256_ps(_mm256_unpacklo_epi16(low, top)), bias);
+      out[1] = _mm256_sub_ps(_mm256_castsi256_ps(_mm256_unpackhi_epi16(low, top)), bias);
+      out[2] = _mm256_sub_ps(_mm256_castsi256_ps(_mm256_unpacklo_epi16(high, top)), bias);
+      out[3] = _mm256_sub_ps(_mm256_castsi256_ps(_mm256_unpackhi_epi16(high, top)), bias);
+    }
+    [[gnu::always_inline]] void in_order(const uint8_t* p, F* out) const {
+      const __m256i turn =
+          _mm256_or_si256(_mm256_set1_epi32(0x4b000000), _mm256_and_si256(flips, _mm256_set1_epi32(0xff)));
+      for (uint32_t v = 0; v < 4; ++v) {
+        const __m256i u = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + 8 * v)));
+        out[v] = _mm256_sub_ps(_mm256_castsi256_ps(_mm256_xor_si256(u, turn)), bias);
+      }
+    }
+  };
+
+  // R(v, z) of a block. The upper limit is applied before the conversion, which turns an overflow and NaN into INT_MIN; that and
+  // what lies below saturates while packing, so that the lower limit is one byte maximum.
+  template <bool kUnsigned> struct BlockOut {
+    __m256 hi;
+    __m256i lo, zero;
+    BlockOut(int32_t z, int32_t q_lo, int32_t q_hi)
+        : hi(_mm256_set1_ps(static_cast<float>(q_hi - z))),
+          lo(_mm256_set1_epi8(static_cast<char>(q_lo))),
+          zero(_mm256_set1_epi16(static_cast<int16_t>(z))) {}
+    [[gnu::always_inline]] __m256i packed(const F* v) const {
+      const auto round = [&](__m256 f) __attribute__((always_inline)) { return _mm256_cvtps_epi32(_mm256_min_ps(hi, f)); };
+      const __m256i a = _mm256_adds_epi16(_mm256_packs_epi32(round(v[0]), round(v[1])), zero);
+      const __m256i b = _mm256_adds_epi16(_mm256_packs_epi32(round(v[2]), round(v[3])), zero);
+      return kUnsigned ? _mm256_max_epu8(_mm256_packus_epi16(a, b), lo) : _mm256_max_epi8(_mm256_packs_epi16(a, b), lo);
+    }
+    [[gnu::always_inline]] void operator()(uint8_t* p, const F* v) const {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), packed(v));
+    }
+    [[gnu::always_inline]] void in_order(uint8_t* p, const F* v) const {
+      const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permutevar8x32_epi32(packed(v), order));
+    }
+  };
 };
 
 }  // namespace

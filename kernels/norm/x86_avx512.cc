@@ -24,10 +24,10 @@ RowSums row_sums(const uint8_t* x, uint32_t n, uint8_t flip) {
 
 void layer_norm_f32_x86_avx512(const LayerNormF32Args& a) { layer_norm_f32<Lanes>(a); }
 void layer_norm_s8_x86_avx512(const LayerNormS8Args& a) {
-  layer_norm_8<Lanes>(a, 0x80, [](const uint8_t* x, uint32_t n) { return row_sums(x, n, 0x80); });
+  layer_norm_8<Lanes, false>(a, [](const uint8_t* x, uint32_t n) { return row_sums(x, n, 0x80); });
 }
 void layer_norm_u8_x86_avx512(const LayerNormS8Args& a) {
-  layer_norm_8<Lanes>(a, 0, [](const uint8_t* x, uint32_t n) { return row_sums(x, n, 0); });
+  layer_norm_8<Lanes, true>(a, [](const uint8_t* x, uint32_t n) { return row_sums(x, n, 0); });
 }
 
 }  // namespace lathe::kernels

@@ -1,71 +1,63 @@
 // Pooling and means for AVX2.
 #include "kernels/math/x86_avx2_lanes.h"
 
+#include "kernels/pool/max_rows.h"
 #include "kernels/pool/simd_loops.h"
 
 namespace lathe::kernels {
 namespace {
 
-template <bool kUnsigned>
-__m256i max_bytes(__m256i a, __m256i b) {
-  return kUnsigned ? _mm256_max_epu8(a, b) : _mm256_max_epi8(a, b);
-}
-template <bool kUnsigned> __m128i max_bytes(__m128i a, __m128i b) { return kUnsigned ? _mm_max_epu8(a, b) : _mm_max_epi8(a, b); }
-
-// Up to 8 bytes, without touching any byte past them.
-__m128i load_bytes(const uint8_t* p, uint32_t n) {
-  uint64_t bytes = 0;
-  if (n == 8) {
-    __builtin_memcpy(&bytes, p, 8);
-  } else {
-    for (uint32_t i = 0; i < n; ++i) bytes |= static_cast<uint64_t>(p[i]) << (8 * i);
+// 32, 16, 8 or fewer channels of bytes.
+template <bool kUnsigned> struct Bytes32 {
+  using T = uint8_t;
+  using V = __m256i;
+  static constexpr uint32_t kWidth = 32;
+  static V lowest(T q) { return _mm256_set1_epi8(static_cast<char>(q)); }
+  static V larger(V a, V b) { return kUnsigned ? _mm256_max_epu8(a, b) : _mm256_max_epi8(a, b); }
+  static V take(const T* p, V best) { return larger(best, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }
+  static void put(T* p, V v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), v); }
+};
+template <bool kUnsigned> struct Bytes16 {
+  using T = uint8_t;
+  using V = __m128i;
+  static constexpr uint32_t kWidth = 16;
+  static V lowest(T q) { return _mm_set1_epi8(static_cast<char>(q)); }
+  static V larger(V a, V b) { return kUnsigned ? _mm_max_epu8(a, b) : _mm_max_epi8(a, b); }
+  static V take(const T* p, V best) { return larger(best, _mm_loadu_si128(reinterpret_cast<const __m128i*>(p))); }
+  static void put(T* p, V v) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), v); }
+};
+template <bool kUnsigned> struct Bytes8 : Bytes16<kUnsigned> {
+  using typename Bytes16<kUnsigned>::T;
+  using typename Bytes16<kUnsigned>::V;
+  static constexpr uint32_t kWidth = 8;
+  static V take(const T* p, V best) {
+    return Bytes16<kUnsigned>::larger(best, _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
   }
-  return _mm_cvtsi64_si128(static_cast<long long>(bytes));
-}
-void store_bytes(uint8_t* p, __m128i v, uint32_t n) {
-  const uint64_t bytes = static_cast<uint64_t>(_mm_cvtsi128_si64(v));
-  if (n == 8) {
-    __builtin_memcpy(p, &bytes, 8);
-  } else {
+  static void put(T* p, V v) { _mm_storel_epi64(reinterpret_cast<__m128i*>(p), v); }
+};
+template <bool kUnsigned> struct FewBytes : Bytes16<kUnsigned> {
+  using typename Bytes16<kUnsigned>::T;
+  using typename Bytes16<kUnsigned>::V;
+  uint32_t n;
+  explicit FewBytes(uint32_t count) : n(count) {}
+  V take(const T* p, V best) const {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < n; ++i) bytes |= static_cast<uint64_t>(p[i]) << (8 * i);
+    return Bytes16<kUnsigned>::larger(best, _mm_cvtsi64_si128(static_cast<long long>(bytes)));
+  }
+  void put(T* p, V v) const {
+    const uint64_t bytes = static_cast<uint64_t>(_mm_cvtsi128_si64(v));
     for (uint32_t i = 0; i < n; ++i) p[i] = static_cast<uint8_t>(bytes >> (8 * i));
   }
-}
+};
 
-// 32 channels at a time, then 16, then what is left in steps of 8.
 template <bool kUnsigned> void max_pool_8(const MaxPoolS8Args& a) {
-  const uint8_t* x = static_cast<const uint8_t*>(a.x);
-  const __m256i lowest = _mm256_set1_epi8(static_cast<char>(a.lowest));
-  each_pixel(
-      a.g, a.row_begin, a.row_end, [&](const Window& p, uint32_t at_out, uint32_t, uint32_t) __attribute__((always_inline)) {
-        uint8_t* out = static_cast<uint8_t*>(a.y) + at_out;
-        uint32_t c = 0;
-        for (; c + 32 <= a.g.c; c += 32) {
-          __m256i best = lowest;
-          each_tap(
-              a.g, p, [&](uint32_t at) __attribute__((always_inline)) {
-                best = max_bytes<kUnsigned>(best, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + at + c)));
-              });
-          _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + c), best);
-        }
-        if (c + 16 <= a.g.c) {
-          __m128i best = _mm256_castsi256_si128(lowest);
-          each_tap(
-              a.g, p, [&](uint32_t at) __attribute__((always_inline)) {
-                best = max_bytes<kUnsigned>(best, _mm_loadu_si128(reinterpret_cast<const __m128i*>(x + at + c)));
-              });
-          _mm_storeu_si128(reinterpret_cast<__m128i*>(out + c), best);
-          c += 16;
-        }
-        for (; c < a.g.c; c += 8) {
-          const uint32_t n = a.g.c - c < 8 ? a.g.c - c : 8;
-          __m128i best = _mm256_castsi256_si128(lowest);
-          each_tap(
-              a.g, p, [&](uint32_t at) __attribute__((always_inline)) {
-                best = max_bytes<kUnsigned>(best, load_bytes(x + at + c, n));
-              });
-          store_bytes(out + c, best, n);
-        }
-      });
+  const uint8_t lowest = static_cast<uint8_t>(a.lowest);
+  if (a.g.c >= 32) return max_strips(a, Bytes32<kUnsigned>{}, lowest);
+  if (a.g.c >= 16) return max_strips(a, Bytes16<kUnsigned>{}, lowest);
+  if (a.g.c >= 8) return max_strips(a, Bytes8<kUnsigned>{}, lowest);
+  max_rows(a.g, FewBytes<kUnsigned>(a.g.c), static_cast<const uint8_t*>(a.x), static_cast<uint8_t*>(a.y), a.row_begin, a.row_end,
+           lowest);
 }
 
 // Contiguous values: psadbw adds unsigned bytes. Signed ones are turned to q + 128 first, and 128 k comes off again.
