@@ -20,6 +20,7 @@ inline constexpr uint16_t kAnyCount = 0xffff;
 constexpr Arity op_arity(Op op) {
   switch (op) {
     case Op::kConv2d:
+    case Op::kConvTranspose2d:
     case Op::kFullyConnected: return {2, 6, 2, 1};
     case Op::kDynamicFullyConnected: return {5, 7, 5, 1};
     case Op::kBatchNorm: return {5, 5, 5, 1};

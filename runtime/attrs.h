@@ -44,6 +44,30 @@ struct Conv2dAttrs {
   constexpr bool operator==(const Conv2dAttrs&) const = default;
 };
 
+// Transposed 2-D convolution, NHWC, weights OHWI: input pixel r adds x[r] w[p] to output pixel r * stride + p * dilation - pad,
+// per axis. The result has (in - 1) * stride + dilation * (kernel - 1) + 1 - pads + output_pad pixels; pads are cut off,
+// output_pad (below stride or dilation) appends pixels at the bottom and right. Otherwise as Conv2d.
+struct ConvTranspose2dAttrs {
+  static constexpr bool kEmpty = false;
+  int32_t stride[2] = {1, 1};
+  int32_t dilation[2] = {1, 1};
+  int32_t pad[4] = {0, 0, 0, 0};
+  int32_t output_pad[2] = {0, 0};
+  int32_t groups = 1;
+  float lo = -kInfinity;
+  float hi = kInfinity;
+  template <class Self, class V> static constexpr void visit(Self& s, V&& v) {
+    v("stride", s.stride);
+    v("dilation", s.dilation);
+    v("pad", s.pad);
+    v("output_pad", s.output_pad);
+    v("groups", s.groups);
+    v("lo", s.lo);
+    v("hi", s.hi);
+  }
+  constexpr bool operator==(const ConvTranspose2dAttrs&) const = default;
+};
+
 // y[.., n] = clamp(sum_k x[.., k] * w[n, k] + bias[n] + residual, lo, hi).
 struct FullyConnectedAttrs {
   static constexpr bool kEmpty = false;

@@ -1,8 +1,9 @@
-// Conv2d and FullyConnected: packed weights; for s8 the folded biases and multipliers that ARITHMETIC.md defines.
+// Conv2d, ConvTranspose2d and FullyConnected: packed weights; for s8 the folded biases and multipliers that ARITHMETIC.md
+// defines.
 //
 // Exact sums: acc = sum (x - z)(w) + b = sum x w + (b - z sum w), so the kernel adds up raw operands and starts from the folded
 // bias. With u8 storage memory holds x + 128 and the zero point is z + 128: both folded biases are stored, and a host takes the
-// one of its storage.
+// one of its storage. In a transposed convolution each phase adds up other taps, so each has its own folded bias.
 #include <cmath>
 #include <limits>
 
@@ -23,6 +24,12 @@ Result<ConvPacking> packing_of(const Graph& graph, const Node& node) {
     }
   }
   const auto at = [&](size_t i) { return static_cast<uint32_t>(dims[i]); };
+  if (const auto* a = std::get_if<ConvTranspose2dAttrs>(&node.attrs)) {
+    if (int64_t{a->stride[0]} * a->stride[1] > kMaxPhases)
+      return fail(Code::kUnsupported, "stride " + std::to_string(a->stride[0]) + " x " + std::to_string(a->stride[1]) +
+                                          " makes more than " + std::to_string(kMaxPhases) + " phases");
+    return conv_transpose_packing(*a, at(0), at(1), at(2), at(3));
+  }
   if (node.op != Op::kConv2d) return fully_connected_packing(at(0), at(1));
   return conv_packing(std::get<Conv2dAttrs>(node.attrs), at(0), at(1), at(2), at(3));
 }
@@ -92,41 +99,84 @@ Result<std::vector<float>> weight_scales(const Value& w, size_t channels) {
   return w.quant->scales;
 }
 
-struct Folded {
-  std::vector<int32_t> bias_s8, bias_u8;
-};
-
 // Sums of one channel's weights: signed and of magnitudes.
 struct WeightSums {
   int64_t sum = 0, magnitude = 0;
-};
-WeightSums sums_of(std::span<const int8_t> w) {
-  WeightSums s;
-  for (int8_t v : w) {
-    s.sum += v;
-    s.magnitude += std::abs(int32_t{v});
+  void add(std::span<const int8_t> w) {
+    for (int8_t v : w) {
+      sum += v;
+      magnitude += std::abs(int32_t{v});
+    }
   }
-  return s;
+};
+
+// The kernel elements that one bias belongs to, of channels' weights [taps][depth]. Not phased: all, as one tap.
+struct TapSet {
+  std::vector<size_t> taps;
+  size_t depth;
+};
+
+std::vector<TapSet> tap_sets(const Node& node, const ConvPacking& packing, size_t per_channel) {
+  const auto* a = std::get_if<ConvTranspose2dAttrs>(&node.attrs);
+  if (a == nullptr) return {{{0}, per_channel}};
+  const auto taps = [&](int i, uint32_t kernel, uint32_t phase) {
+    return phase_taps(kernel, static_cast<uint32_t>(a->stride[i]), static_cast<uint32_t>(a->dilation[i]), phase);
+  };
+  std::vector<TapSet> sets;
+  for (uint32_t i = 0; i < static_cast<uint32_t>(a->stride[0]); ++i) {
+    const PhaseTaps rows = taps(0, packing.kh, i);
+    for (uint32_t j = 0; j < static_cast<uint32_t>(a->stride[1]); ++j) {
+      const PhaseTaps cols = taps(1, packing.kw, j);
+      TapSet set{{}, packing.seg_k};
+      for (uint32_t r = 0; r < rows.count; ++r) {
+        for (uint32_t c = 0; c < cols.count; ++c)
+          set.taps.push_back(size_t{rows.first + r * rows.step} * packing.kw + cols.first + c * cols.step);
+      }
+      sets.push_back(std::move(set));
+    }
+  }
+  return sets;
 }
 
+struct Folded {
+  std::vector<int32_t> bias_s8, bias_u8;  // padded; one vector per tap set
+};
+
 // Folds the zero point into the bias and proves that no sum leaves int32: |bias| + sum of max|x - z| |w| < 2^31.
-Result<Folded> fold_bias(std::span<const int8_t> w, std::span<const int32_t> bias, size_t channels, int32_t zero_point) {
+Result<void> fold_channel(const WeightSums& s, int64_t b, int32_t zero_point, size_t channel, int32_t* bias_s8,
+                          int32_t* bias_u8) {
   constexpr int64_t kLimit = int64_t{1} << 31;
   const int64_t reach = std::max<int64_t>(int64_t{zero_point} + 128, int64_t{127} - zero_point);
-  const size_t per_channel = w.size() / channels;
-  Folded out{std::vector<int32_t>(channels), std::vector<int32_t>(channels)};
-  for (size_t c = 0; c < channels; ++c) {
-    const WeightSums s = sums_of(w.subspan(c * per_channel, per_channel));
-    const int64_t b = bias.empty() ? 0 : bias[c];
-    const int64_t s8 = b - zero_point * s.sum, u8 = s8 - 128 * s.sum;
-    if (std::abs(b) + reach * s.magnitude >= kLimit || std::abs(s8) >= kLimit || std::abs(u8) >= kLimit) {
-      return fail(Code::kInvalidArgument, "channel " + std::to_string(c) + ": the sum can reach " +
-                                              std::to_string(std::abs(b) + reach * s.magnitude) + ", which does not fit 32 bits");
+  const int64_t s8 = b - zero_point * s.sum, u8 = s8 - 128 * s.sum;
+  if (std::abs(b) + reach * s.magnitude >= kLimit || std::abs(s8) >= kLimit || std::abs(u8) >= kLimit) {
+    return fail(Code::kInvalidArgument, "channel " + std::to_string(channel) + ": the sum can reach " +
+                                            std::to_string(std::abs(b) + reach * s.magnitude) + ", which does not fit 32 bits");
+  }
+  *bias_s8 = static_cast<int32_t>(s8);
+  *bias_u8 = static_cast<int32_t>(u8);
+  return {};
+}
+
+Result<Folded> fold_bias(std::span<const int8_t> w, std::span<const int32_t> bias, const ConvPacking& packing,
+                         const std::vector<TapSet>& sets, int32_t zero_point) {
+  const size_t channels = size_t{packing.groups} * packing.n, per_channel = w.size() / channels, padded = packing.vector_elems();
+  Folded out{std::vector<int32_t>(sets.size() * padded), std::vector<int32_t>(sets.size() * padded)};
+  for (size_t i = 0; i < sets.size(); ++i) {
+    for (uint32_t c = 0; c < channels; ++c) {
+      WeightSums sums;
+      for (const size_t tap : sets[i].taps) sums.add(w.subspan(c * per_channel + tap * sets[i].depth, sets[i].depth));
+      const size_t at = i * padded + packing.vector_index(c);
+      LATHE_CHECK_OK(fold_channel(sums, bias.empty() ? 0 : bias[c], zero_point, c, &out.bias_s8[at], &out.bias_u8[at]));
     }
-    out.bias_s8[c] = static_cast<int32_t>(s8);
-    out.bias_u8[c] = static_cast<int32_t>(u8);
   }
   return out;
+}
+
+// Folded biases as a tensor: of oc elements, times the number of sets.
+Result<uint32_t> bias_tensor(Lowering& state, const std::vector<int32_t>& padded, size_t sets, const ConvPacking& packing) {
+  const int64_t dims[] = {static_cast<int64_t>(sets * packing.groups * packing.n)};
+  return state.packed(
+      padded, {.dtype = DType::kS32, .kind = TensorKind::kConstant, .layout = Layout::kPadded16, .packing = packing}, dims);
 }
 
 // m[c] = s_x * s_w[c] / s_y in double, rounded once.
@@ -156,7 +206,8 @@ Result<std::vector<uint32_t>> s8_operands(Lowering& state, const Node& node, con
   if (const ValueId b = optional_input(node, 2); b != kNoId) {
     LATHE_TRY(bias, constant_of<int32_t>(graph, b, DType::kS32, channels, "bias"));
   }
-  LATHE_TRY(const Folded folded, fold_bias(weights, bias, channels, x_quant.zero_point));
+  const std::vector<TapSet> sets = tap_sets(node, packing, weights.size() / channels);
+  LATHE_TRY(const Folded folded, fold_bias(weights, bias, packing, sets, x_quant.zero_point));
   LATHE_TRY(const std::vector<float> m, multipliers(x_quant.scale, s_w, y_quant.scale));
 
   std::vector<int8_t> packed(packing.packed_s8_bytes());
@@ -165,8 +216,8 @@ Result<std::vector<uint32_t>> s8_operands(Lowering& state, const Node& node, con
   LATHE_TRY(in[0], state.operand(node.inputs[0]));
   LATHE_TRY(in[1], weight_tensor(state, packed, DType::kS8, packing.depthwise ? Layout::kDwConvS8 : Layout::kGemmS8, packing,
                                  node.inputs[1]));
-  LATHE_TRY(in[2], vector_tensor<int32_t>(state, folded.bias_s8, DType::kS32, packing));
-  LATHE_TRY(in[3], vector_tensor<int32_t>(state, folded.bias_u8, DType::kS32, packing));
+  LATHE_TRY(in[2], bias_tensor(state, folded.bias_s8, sets.size(), packing));
+  LATHE_TRY(in[3], bias_tensor(state, folded.bias_u8, sets.size(), packing));
   LATHE_TRY(in[4], vector_tensor<float>(state, m, DType::kF32, packing));
   return in;
 }
@@ -193,14 +244,14 @@ Result<void> lower_dynamic(Lowering& state, const Node& node) {
   LATHE_TRY(const ConvPacking packing, packing_of(graph, node));
   LATHE_TRY(const auto weights, constant_of<int8_t>(graph, node.inputs[1], DType::kS8, packing.weight_elems(), "weight"));
   LATHE_TRY(const std::vector<float> s_w, weight_scales(graph.value(node.inputs[1]), packing.n));
-  LATHE_TRY(const Folded start, fold_bias(weights, {}, packing.n, 0));
+  LATHE_TRY(const Folded start, fold_bias(weights, {}, packing, tap_sets(node, packing, weights.size() / packing.n), 0));
   std::vector<int8_t> packed(packing.packed_s8_bytes());
   packing.pack_s8(weights.data(), packed.data());
   std::vector<uint32_t> in(7, kNoTensor);
   LATHE_TRY(in[0], state.operand(node.inputs[0]));
   LATHE_TRY(in[1], weight_tensor(state, packed, DType::kS8, Layout::kGemmS8, packing, node.inputs[1]));
-  LATHE_TRY(in[2], vector_tensor<int32_t>(state, start.bias_s8, DType::kS32, packing));
-  LATHE_TRY(in[3], vector_tensor<int32_t>(state, start.bias_u8, DType::kS32, packing));
+  LATHE_TRY(in[2], bias_tensor(state, start.bias_s8, 1, packing));
+  LATHE_TRY(in[3], bias_tensor(state, start.bias_u8, 1, packing));
   LATHE_TRY(in[4], vector_tensor<float>(state, s_w, DType::kF32, packing));
   if (const ValueId b = optional_input(node, 2); b != kNoId) {
     LATHE_TRY(const auto bias, constant_of<float>(graph, b, DType::kF32, packing.n, "bias"));

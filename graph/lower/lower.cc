@@ -101,7 +101,8 @@ bool keeps_bytes(const Graph& graph, const Node& node) {
 Result<void> lower_node(Lowering& state, const Node& node) {
   const Graph& graph = state.graph;
   if (!node.regions.empty()) return fail(Code::kUnsupported, "regions are not supported");
-  if (node.op == Op::kConv2d || node.op == Op::kFullyConnected) return lower_conv(state, node);
+  if (node.op == Op::kConv2d || node.op == Op::kConvTranspose2d || node.op == Op::kFullyConnected)
+    return lower_conv(state, node);
   if (node.op == Op::kDynamicFullyConnected) return lower_dynamic(state, node);
   if (is_table_op(graph, node)) return lower_table(state, node);
   if (node.op == Op::kSoftmax && is_s8(graph, node.inputs[0])) return lower_softmax(state, node);

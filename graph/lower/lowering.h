@@ -43,7 +43,7 @@ Result<std::vector<int64_t>> static_dims(const Graph& graph, ValueId v);
 // Whether v is an 8-bit quantized value.
 bool is_s8(const Graph& graph, ValueId v);
 
-// graph/lower/conv.cc: Conv2d and FullyConnected, float and s8.
+// graph/lower/conv.cc: Conv2d, ConvTranspose2d and FullyConnected, float and s8.
 Result<void> lower_conv(Lowering& state, const Node& node);
 // The same file: DynamicFullyConnected.
 Result<void> lower_dynamic(Lowering& state, const Node& node);

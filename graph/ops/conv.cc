@@ -3,16 +3,23 @@
 #include "graph/ops/typing.h"
 
 namespace lathe::ops {
+
+Result<void> check_groups(DimTable& dims, int64_t groups, Dim input_channels, const TensorType& w) {
+  if (groups < 1) return fail(Code::kInvalidArgument, "groups is " + std::to_string(groups) + ", must be at least 1");
+  const Dim ic = dims.mul(w.dims[3], dims.constant(groups));
+  if (dims.never_equal(ic, input_channels))
+    return fail(Code::kInvalidArgument,
+                "weight has " + dims.text(ic) + " input channels, input has " + dims.text(input_channels));
+  if (const auto oc = dims.value(w.dims[0]); oc && *oc % groups != 0)
+    return fail(Code::kInvalidArgument,
+                std::to_string(*oc) + " output channels do not divide into " + std::to_string(groups) + " groups");
+  return {};
+}
+
 namespace {
 
 Result<std::vector<Dim>> conv_dims(DimTable& dims, const Conv2dAttrs& a, const TensorType& x, const TensorType& w) {
-  if (a.groups < 1) return fail(Code::kInvalidArgument, "groups is " + std::to_string(a.groups) + ", must be at least 1");
-  const Dim ic = dims.mul(w.dims[3], dims.constant(a.groups));
-  if (dims.never_equal(ic, x.dims[3]))
-    return fail(Code::kInvalidArgument, "weight has " + dims.text(ic) + " input channels, input has " + dims.text(x.dims[3]));
-  if (const auto oc = dims.value(w.dims[0]); oc && *oc % a.groups != 0)
-    return fail(Code::kInvalidArgument,
-                std::to_string(*oc) + " output channels do not divide into " + std::to_string(a.groups) + " groups");
+  LATHE_CHECK_OK(check_groups(dims, a.groups, x.dims[3], w));
   const char* axis_names[] = {"height", "width"};
   std::vector<Dim> out = {x.dims[0], {}, {}, w.dims[0]};
   for (size_t i = 0; i < 2; ++i) {

@@ -41,6 +41,9 @@ Result<std::vector<Dim>> broadcast(DimTable& dims, std::span<const Dim> a, std::
 // Bias (operand 2) and residual (operand 3) of ops with weights and result `out`; the bias runs along the last axis.
 Result<void> check_epilogue(const InferInput& in, std::span<const Dim> out);
 
+// Channels of a grouped convolution: w [oc, kh, kw, ic/groups] and its input. Defined with Conv2d.
+Result<void> check_groups(DimTable& dims, int64_t groups, Dim input_channels, const TensorType& w);
+
 Dim product(DimTable& dims, std::span<const Dim> factors);
 // Number of elements if it is a constant of at most 64: what contents are kept for.
 std::optional<size_t> small_count(const DimTable& dims, const std::vector<Dim>& shape);

@@ -43,7 +43,7 @@ int64_t out_channels(const Graph& graph, const Node& node) {
 }
 
 bool open_epilogue(const Graph& graph, const Node& node) {
-  if (node.op != Op::kConv2d && node.op != Op::kFullyConnected) return false;
+  if (node.op != Op::kConv2d && node.op != Op::kConvTranspose2d && node.op != Op::kFullyConnected) return false;
   if (node.inputs.size() > 3 && node.inputs[3] != kNoId) return false;
   if (!is_float(graph, node.outputs[0])) return false;
   const ClampBounds c = *clamp_of(node.attrs);

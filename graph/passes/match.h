@@ -17,12 +17,12 @@ bool read_once(const Graph& graph, ValueId v);
 std::optional<std::vector<int64_t>> known_dims(const Graph& graph, ValueId v);
 // Position of every node in order(), by node id.
 std::vector<uint32_t> positions(const Graph& graph);
-// Number of the channels that a Conv2d's or FullyConnected's weights give, or 0 if that is symbolic.
+// Number of the channels that the weights of a convolution, plain or transposed, or of a FullyConnected give, or 0 if that is symbolic.
 int64_t out_channels(const Graph& graph, const Node& node);
-// Conv2d or FullyConnected whose epilogue is still free: float, no residual, no clamp.
+// Conv2d, ConvTranspose2d or FullyConnected whose epilogue is still free: float, no residual, no clamp.
 bool open_epilogue(const Graph& graph, const Node& node);
 
-// The clamp that `attrs` ends in (Conv2d, FullyConnected, binary ops, Clamp); null if it has none.
+// The clamp that `attrs` ends in (convolutions, FullyConnected, binary ops, Clamp); null if it has none.
 struct ClampBounds {
   float lo = -kInfinity;
   float hi = kInfinity;

@@ -19,6 +19,32 @@ ConvPacking conv_packing(const Conv2dAttrs& attrs, uint32_t oc, uint32_t kh, uin
   return p;
 }
 
+ConvPacking conv_transpose_packing(const ConvTranspose2dAttrs& attrs, uint32_t oc, uint32_t kh, uint32_t kw,
+                                   uint32_t ic_per_group) {
+  ConvPacking p{};
+  p.kh = kh;
+  p.kw = kw;
+  p.groups = static_cast<uint32_t>(attrs.groups);
+  p.n = oc / p.groups;
+  p.segs = kh * kw;
+  p.seg_k = ic_per_group;
+  return p;
+}
+
+PhaseTaps phase_taps(uint32_t kernel, uint32_t stride, uint32_t dilation, uint32_t phase) {
+  uint32_t divisor = stride;
+  for (uint32_t a = dilation; a != 0;) {
+    const uint32_t rest = divisor % a;
+    divisor = a;
+    a = rest;
+  }
+  PhaseTaps t{.first = 0, .step = stride / divisor, .count = 0, .back = dilation / divisor};
+  const uint32_t most = kernel < t.step ? kernel : t.step;
+  while (t.first < most && static_cast<uint64_t>(t.first) * dilation % stride != phase) ++t.first;
+  if (t.first < most) t.count = (kernel - t.first - 1) / t.step + 1;
+  return t;
+}
+
 ConvPacking fully_connected_packing(uint32_t n, uint32_t k) {
   ConvPacking p{};
   p.groups = 1;

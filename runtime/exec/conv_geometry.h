@@ -4,7 +4,11 @@
 // Weights come as OHWI: [oc][kh][kw][ic / groups]. One input channel per group and more than one group is depthwise: kDwConv
 // layouts over all oc channels. Everything else is segment GEMM, once per group: the groups' panels follow one another, each
 // group padded to 16 channels by itself. Vectors over oc (bias, multipliers; kPadded16) are padded in the same way, so that panel
-// i goes with entries [16 i, 16 i + 16). Pure functions, thread-safe. Freestanding.
+// i goes with entries [16 i, 16 i + 16).
+//
+// A transposed convolution is stride_h x stride_w plain ones: output pixels whose i + pad leave the same remainder by the stride
+// (a phase) see the same subset of the taps. Its weights are packed once, a segment per tap, and each phase steps over those that
+// are its own; only the folded 8-bit bias differs by phase. Pure functions, thread-safe. Freestanding.
 #pragma once
 #include <stdint.h>
 
@@ -46,6 +50,19 @@ struct ConvPacking {
 // Packing of weights [oc][kh][kw][ic_per_group]. Requires: groups > 0 divides oc, all dims > 0, products fit 31 bits (the graph's
 // and the program's checks see to it).
 ConvPacking conv_packing(const Conv2dAttrs& attrs, uint32_t oc, uint32_t kh, uint32_t kw, uint32_t ic_per_group);
+// The same for ConvTranspose2d: a segment per tap.
+ConvPacking conv_transpose_packing(const ConvTranspose2dAttrs& attrs, uint32_t oc, uint32_t kh, uint32_t kw,
+                                   uint32_t ic_per_group);
+
+// Along one axis: taps p of outputs i with (i + pad) % stride == phase are first, first + step, .. (count of them), and number t
+// of them reads the input at (i + pad - first * dilation) / stride - t * back, a whole number.
+struct PhaseTaps {
+  uint32_t first, step, count, back;
+};
+PhaseTaps phase_taps(uint32_t kernel, uint32_t stride, uint32_t dilation, uint32_t phase);
+// Transposed convolutions of more phases are refused.
+inline constexpr uint32_t kMaxPhases = 4096;
+
 // Packing of FullyConnected weights [n][k].
 ConvPacking fully_connected_packing(uint32_t n, uint32_t k);
 

@@ -44,8 +44,9 @@ constexpr uint32_t conv_residual(bool quantized) { return quantized ? 5 : 3; }
 
 // Checks x, y, weights, bias, multipliers and residual against `packing` and each other, and fills `quantized`, the clamp and the
 // quantization constants. Errors: kUnsupported (dtype, layout, weights that are not constant; got: the dtype or layout), kCorrupt
-// (needed, got: sizes that disagree), kOutOfMemory (weights beyond 31 bits).
-Status prepare_conv_operands(const PrepareInput& in, const ConvPacking& packing, float lo, float hi, ConvParams* p);
+// (needed, got: sizes that disagree), kOutOfMemory (weights beyond 31 bits). 8-bit biases hold `bias_sets` padded vectors.
+Status prepare_conv_operands(const PrepareInput& in, const ConvPacking& packing, float lo, float hi, ConvParams* p,
+                             uint32_t bias_sets = 1);
 
 // Chooses how a dense convolution meets its padding. Requires: axes, mode and quantization constants are filled.
 ConvBorder choose_border(const ConvParams& p);

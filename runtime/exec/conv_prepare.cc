@@ -24,13 +24,14 @@ Status check_float_operands(const PrepareInput& in, const ConvPacking& packing) 
   return check_constant(in, kConvBiasF32, DType::kF32, Layout::kPadded16, packing.vector_elems() * 4);
 }
 
-Status check_s8_operands(const PrepareInput& in, const ConvPacking& packing) {
+Status check_s8_operands(const PrepareInput& in, const ConvPacking& packing, uint32_t bias_sets) {
   const Layout layout = packing.depthwise ? Layout::kDwConvS8 : Layout::kGemmS8;
   const Status s = check_constant(in, kConvW, DType::kS8, layout, packing.packed_s8_bytes());
   if (!s.ok()) return s;
-  const Status bias_s8 = check_constant(in, kConvBiasS8, DType::kS32, Layout::kPadded16, packing.vector_elems() * 4);
+  const uint32_t bias_bytes = bias_sets * packing.vector_elems() * 4;
+  const Status bias_s8 = check_constant(in, kConvBiasS8, DType::kS32, Layout::kPadded16, bias_bytes);
   if (!bias_s8.ok()) return bias_s8;
-  const Status bias_u8 = check_constant(in, kConvBiasU8, DType::kS32, Layout::kPadded16, packing.vector_elems() * 4);
+  const Status bias_u8 = check_constant(in, kConvBiasU8, DType::kS32, Layout::kPadded16, bias_bytes);
   if (!bias_u8.ok()) return bias_u8;
   return check_constant(in, kConvScale, DType::kF32, Layout::kPadded16, packing.vector_elems() * 4);
 }
@@ -51,7 +52,8 @@ void set_quantization(const PrepareInput& in, float lo, float hi, ConvParams* p)
 
 }  // namespace
 
-Status prepare_conv_operands(const PrepareInput& in, const ConvPacking& packing, float lo, float hi, ConvParams* p) {
+Status prepare_conv_operands(const PrepareInput& in, const ConvPacking& packing, float lo, float hi, ConvParams* p,
+                             uint32_t bias_sets) {
   const DType dtype = in.tensor(kConvX).dtype;
   if (dtype != DType::kF32 && dtype != DType::kS8)
     return {Code::kUnsupported, 0, static_cast<uint32_t>(DType::kS8), static_cast<uint32_t>(dtype)};
@@ -61,9 +63,9 @@ Status prepare_conv_operands(const PrepareInput& in, const ConvPacking& packing,
                              ? static_cast<uint64_t>(packing.kw) * ((packing.kh + 3) / 4 * 4)
                              : static_cast<uint64_t>(packing.segs) * ((static_cast<uint64_t>(packing.seg_k) + 3) / 4 * 4);
   const uint64_t channels = (static_cast<uint64_t>(packing.n) + 15) / 16 * 16 * packing.groups;
-  if (k_all > 0x7fffffff || channels > 0x7fffffff || k_all * channels > 0x7fffffff / 4)
+  if (k_all > 0x7fffffff || channels > 0x7fffffff || k_all * channels > 0x7fffffff / 4 || bias_sets * channels > 0x7fffffff / 4)
     return {Code::kOutOfMemory, 0, 0xffffffffu, 0};
-  const Status s = p->quantized != 0 ? check_s8_operands(in, packing) : check_float_operands(in, packing);
+  const Status s = p->quantized != 0 ? check_s8_operands(in, packing, bias_sets) : check_float_operands(in, packing);
   if (!s.ok()) return s;
   const uint32_t residual = conv_residual(p->quantized != 0);
   const uint32_t like_x[] = {in.out(), residual};  // dtype and, for 8 bits, quantization parameters

@@ -15,6 +15,7 @@
 //   Conv2d, FullyConnected, float:  x, w (kGemmF32 or kDwConvF32), bias* (kPadded16), residual*
 //   Conv2d, FullyConnected, s8:     x, w (kGemmS8 or kDwConvS8), bias for storage s8 (s32, kPadded16),
 //                                   bias for storage u8 (s32, kPadded16), m[c] (f32, kPadded16), residual*
+//   ConvTranspose2d: as Conv2d, always kGemm layouts; s8 biases hold one padded vector per phase (conv_geometry.h)
 //   DynamicFullyConnected:          x (f32), w (kGemmS8), start of the sums for storage s8 (s32, kPadded16), the same for u8,
 //                                   s_w[c] (f32, kPadded16), bias* (f32, kPadded16), residual* (f32)
 //   Sigmoid, Tanh, Exp, Sqrt, HardSwish, Gelu, Silu, Erf on s8:  x, table (256 bytes of s8: entry i is the result for

@@ -118,6 +118,8 @@ TEST_CASE("multiply-accumulates are counted in symbols") {
   };
   CHECK(macs("graph { input %x : f32[N,32,32,8] constant %w : f32[16,3,3,4] = splat 1 %y = Conv2d (%x, %w) {groups=2, "
              "pad=[1,1,1,1]} output %y }") == "N*589824");  // 32 * 32 * 16 * 3 * 3 * 4
+  CHECK(macs("graph { input %x : f32[N,5,6,8] constant %w : f32[16,3,2,4] = splat 1 %y = ConvTranspose2d (%x, %w) {groups=2, "
+             "stride=[2,2]} output %y }") == "N*11520");  // 5 * 6 * 8 * 3 * 2 * 8
   CHECK(macs("graph { input %x : f32[N,T,8] constant %w : f32[16,8] = splat 1 %y = FullyConnected (%x, %w) output %y }") ==
         "N*T*128");
   CHECK(

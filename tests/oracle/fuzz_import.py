@@ -83,6 +83,29 @@ class Maker:
         self.node("Conv", inputs, group=groups, **a)
         self.sync()
 
+    def conv_transpose(self):
+        n, c, h, w = self.shape
+        k = [int(self.rng.integers(1, 5)) for _ in range(2)]
+        groups = self.pick(1, 1, *[g for g in range(1, c + 1) if c % g == 0])
+        oc = groups * int(self.rng.integers(1, 5))
+        stride = [int(self.pick(1, 2, 2, 3)) for _ in range(2)]
+        d = [int(self.pick(1, 1, 2)) for _ in range(2)]
+        a = {"strides": stride, "dilations": d}
+        mode = self.pick("NOTSET", "pads", "SAME_UPPER", "SAME_LOWER", "VALID")
+        extent = [(k[i] - 1) * d[i] + 1 for i in range(2)]
+        if mode == "pads":
+            a["pads"] = [int(self.rng.integers(0, min(3, extent[i % 2]))) for i in range(4)]
+        elif mode != "NOTSET" and (mode == "VALID" or all(e >= s for e, s in zip(extent, stride))):
+            a["auto_pad"] = mode
+        if "auto_pad" not in a and self.rng.random() < 0.4:
+            a["output_padding"] = [int(self.rng.integers(0, max(stride[i], d[i]))) for i in range(2)]
+        size = [(self.shape[2 + i] - 1) * stride[i] + extent[i] - (a["pads"][i] + a["pads"][i + 2] if "pads" in a else 0) for i in range(2)]
+        if min(size) < 1 or max(size) > 40:
+            return
+        inputs = [self.x, self.normal(c, oc // groups, *k)] + ([self.normal(oc)] if self.rng.random() < 0.6 else [])
+        self.node("ConvTranspose", inputs, group=groups, **a)
+        self.sync()
+
     def pool(self):
         k = [int(self.rng.integers(1, min(4, s) + 1)) for s in self.shape[2:]]
         op = self.pick("MaxPool", "AveragePool")
@@ -244,7 +267,7 @@ class Maker:
             raise ValueError("the shape is not useful")
 
     def model(self, symbolic):
-        images = [self.conv, self.conv, self.conv, self.pool, self.batch_norm, self.unary, self.binary, self.residual, self.concat, self.slice, self.split, self.pad]
+        images = [self.conv, self.conv, self.conv, self.conv_transpose, self.pool, self.batch_norm, self.unary, self.binary, self.residual, self.concat, self.slice, self.split, self.pad]
         anything = [self.unary, self.binary, self.residual, self.concat, self.slice, self.split, self.pad, self.transpose, self.softmax, self.mean, self.reshape, self.dense]
         for i in range(int(self.rng.integers(1, 9))):
             (self.pick(*images) if len(self.shape) == 4 and i < 5 else self.pick(*anything))()

@@ -138,6 +138,93 @@ Result<void> import_conv(NodeImport& n) {
   return n.finish(Op::kTranspose, nhwc_to_nchw(), {y}, 0, "nchw");
 }
 
+namespace {
+
+// Pads of one axis so that a transposed convolution's result has `out` elements, for `natural` of them without pads.
+Result<void> distribute_pads(int64_t natural, int64_t out, bool upper, int axis, ConvTranspose2dAttrs& attrs) {
+  const int64_t total = natural - out;
+  if (out < 1 || total < 0 || total > INT32_MAX)
+    return fail(Code::kUnsupported, "an output of " + std::to_string(out) + " elements along a spatial axis is not supported, " +
+                                        "without pads it has " + std::to_string(natural));
+  const auto small = static_cast<int32_t>(total / 2), large = static_cast<int32_t>(total - total / 2);
+  attrs.pad[axis] = upper ? small : large;
+  attrs.pad[axis + 2] = upper ? large : small;
+  return {};
+}
+
+// Fills stride, dilation, output_pad and pad. Given sizes of the result (output_shape) or SAME rule pads out.
+Result<void> apply_transposed_window(NodeImport& n, const Window& w, ValueId x, const int32_t (&kernel)[2],
+                                     const std::optional<std::vector<int64_t>>& output_pad,
+                                     const std::optional<std::vector<int64_t>>& output_shape, ConvTranspose2dAttrs& attrs) {
+  LATHE_CHECK_OK(copy_list(w.stride, "strides", 1, attrs.stride));
+  LATHE_CHECK_OK(copy_list(w.dilation, "dilations", 1, attrs.dilation));
+  LATHE_CHECK_OK(copy_list(output_pad, "output_padding", 0, attrs.output_pad));
+  if (output_shape && output_shape->size() != 2 && output_shape->size() != 4)
+    return fail(Code::kInvalidArgument, "output_shape has " + std::to_string(output_shape->size()) + " entries, not 2");
+  const bool same = w.auto_pad == "SAME_UPPER" || w.auto_pad == "SAME_LOWER";
+  if (!output_shape && !same) return w.auto_pad == "VALID" ? Result<void>{} : copy_list(w.pads, "pads", 0, attrs.pad);
+  for (int i = 0; i < 2; ++i) {
+    const int64_t extent = (int64_t{kernel[i]} - 1) * attrs.dilation[i] + 1 + attrs.output_pad[i];
+    // (in - 1) * stride + extent elements without pads; SAME wants in * stride of them whatever the size is.
+    int64_t in = 1, out = attrs.stride[i];
+    if (output_shape) {
+      const auto known = n.dim(x, static_cast<size_t>(2 + i));
+      if (!known) return fail(Code::kUnsupported, "output_shape needs the input's height and width; --shape can fix them");
+      in = *known;
+      out = (*output_shape)[output_shape->size() - 2 + static_cast<size_t>(i)];
+    }
+    LATHE_CHECK_OK(distribute_pads((in - 1) * attrs.stride[i] + extent, out, w.auto_pad == "SAME_UPPER", i, attrs));
+  }
+  return {};
+}
+
+// IOHW of every group to OHWI of all.
+ConstTensor transposed_weight(const ConstTensor& w, int64_t groups) {
+  ConstTensor split = w;
+  split.dims = {groups, w.dims[0] / groups, w.dims[1], w.dims[2], w.dims[3]};
+  ConstTensor out = permuted(split, {0, 2, 3, 4, 1});
+  out.dims = {groups * w.dims[1], w.dims[2], w.dims[3], w.dims[0] / groups};
+  return out;
+}
+
+}  // namespace
+
+Result<void> import_conv_transpose(NodeImport& n) {
+  LATHE_TRY(const Window w, read_window(n));
+  LATHE_TRY(const int64_t groups, n.integer("group", 1));
+  LATHE_TRY(const auto output_pad, n.integers("output_padding"));
+  LATHE_TRY(const auto output_shape, n.integers("output_shape"));
+  LATHE_TRY(const auto weight, n.constant(1));
+  if (!weight) return fail(Code::kUnsupported, "weight '" + std::string(n.proto().inputs[1]) + "' is not constant");
+  LATHE_TRY(const ValueId x, n.value(0));
+  if (weight->dims.size() != 4)
+    return fail(Code::kUnsupported, "a weight of rank " + std::to_string(weight->dims.size()) +
+                                        " is not supported, only 2-d transposed convolution (rank 4)");
+  LATHE_CHECK_OK(expect_images(n, x));
+  if (groups < 1 || groups > INT32_MAX || weight->dims[0] % groups != 0)
+    return fail(Code::kInvalidArgument, "group is " + std::to_string(groups) + " for " + std::to_string(weight->dims[0]) +
+                                            " input channels");
+
+  ConvTranspose2dAttrs attrs;
+  attrs.groups = static_cast<int32_t>(groups);
+  const int32_t kernel[2] = {static_cast<int32_t>(weight->dims[2]), static_cast<int32_t>(weight->dims[3])};
+  if (w.kernel && *w.kernel != std::vector<int64_t>{kernel[0], kernel[1]})
+    return fail(Code::kInvalidArgument,
+                "kernel_shape is " + dims_text(*w.kernel) + ", the weight's dims are " + dims_text(weight->dims));
+  LATHE_CHECK_OK(apply_transposed_window(n, w, x, kernel, output_pad, output_shape, attrs));
+
+  LATHE_TRY(const ValueId ohwi, n.builder().constant(transposed_weight(*weight, groups)));
+  std::vector<ValueId> operands = {kNoId, ohwi};
+  if (n.has_input(2)) {
+    LATHE_TRY(const auto bias, n.constant(2));
+    if (!bias) return fail(Code::kUnsupported, "bias '" + std::string(n.proto().inputs[2]) + "' is not constant");
+    LATHE_TRY(operands.emplace_back(), n.value(2));
+  }
+  LATHE_TRY(operands[0], n.emit("nhwc", Op::kTranspose, nchw_to_nhwc(), {x}));
+  LATHE_TRY(const ValueId y, n.emit("", Op::kConvTranspose2d, attrs, operands));
+  return n.finish(Op::kTranspose, nhwc_to_nchw(), {y}, 0, "nchw");
+}
+
 Result<void> import_max_pool(NodeImport& n) {
   n.ignore("storage_order");  // orders the indices only, which are refused
   return import_pool(n, Op::kMaxPool2d, {});

@@ -1,0 +1,84 @@
+// ConvTranspose2d: x [n,h,w,ic], w [oc,kh,kw,ic/groups], bias* [oc], residual* of the result's shape.
+#include "graph/ops/table.h"
+#include "graph/ops/typing.h"
+
+namespace lathe::ops {
+namespace {
+
+struct Axis {
+  Dim in;
+  int64_t kernel, stride, dilation, pad_before, pad_after, output_pad;
+};
+
+Result<Dim> transposed_extent(DimTable& dims, const Axis& a, const char* name) {
+  if (a.stride < 1 || a.dilation < 1 || a.kernel < 1)
+    return fail(Code::kInvalidArgument, std::string(name) + ": kernel " + std::to_string(a.kernel) + ", stride " +
+                                            std::to_string(a.stride) + " and dilation " + std::to_string(a.dilation) +
+                                            " must be at least 1");
+  if (a.pad_before < 0 || a.pad_after < 0) return fail(Code::kInvalidArgument, std::string(name) + ": pad is negative");
+  if (a.output_pad < 0 || a.output_pad >= std::max(a.stride, a.dilation))
+    return fail(Code::kInvalidArgument, std::string(name) + ": output_pad is " + std::to_string(a.output_pad) +
+                                            ", must be below stride " + std::to_string(a.stride) + " or dilation " +
+                                            std::to_string(a.dilation));
+  // 32-bit attributes and dims: fits.
+  const int64_t added = a.dilation * (a.kernel - 1) + 1 + a.output_pad - a.pad_before - a.pad_after;
+  const Dim steps = dims.sub(a.in, dims.constant(1));
+  const Dim out = dims.add(dims.mul(steps, dims.constant(a.stride)), dims.constant(added));
+  if (const auto high = dims.upper_bound(out); !out.valid() || (high && *high < 1))
+    return fail(Code::kInvalidArgument, std::string(name) + ": pads of " + std::to_string(a.pad_before) + " and " +
+                                            std::to_string(a.pad_after) + " leave nothing of the result");
+  return out;
+}
+
+Result<std::vector<Dim>> transposed_dims(DimTable& dims, const ConvTranspose2dAttrs& a, const TensorType& x,
+                                         const TensorType& w) {
+  LATHE_CHECK_OK(check_groups(dims, a.groups, x.dims[3], w));
+  const char* axis_names[] = {"height", "width"};
+  std::vector<Dim> out = {x.dims[0], {}, {}, w.dims[0]};
+  for (size_t i = 0; i < 2; ++i) {
+    const auto kernel = dims.value(w.dims[1 + i]);
+    if (!kernel) return fail(Code::kUnsupported, "kernel size " + dims.text(w.dims[1 + i]) + " is not constant");
+    const Axis axis{.in = x.dims[1 + i],
+                    .kernel = *kernel,
+                    .stride = a.stride[i],
+                    .dilation = a.dilation[i],
+                    .pad_before = a.pad[i],
+                    .pad_after = a.pad[2 + i],
+                    .output_pad = a.output_pad[i]};
+    LATHE_TRY(out[1 + i], transposed_extent(dims, axis, axis_names[i]));
+  }
+  return out;
+}
+
+Types infer_conv_transpose2d(const InferInput& in) {
+  const OperandView &x = in.in[0], &w = in.in[1];
+  LATHE_CHECK_OK(want_real(x, "input"));
+  LATHE_CHECK_OK(want_rank(x, 4, "input"));
+  LATHE_CHECK_OK(want_rank(w, 4, "weight"));
+  LATHE_CHECK_OK(want_same_kind(x, w, "weight"));
+  LATHE_TRY(std::vector<Dim> out, transposed_dims(in.dims, std::get<ConvTranspose2dAttrs>(in.attrs), *x.type, *w.type));
+  LATHE_CHECK_OK(check_epilogue(in, out));
+  return result({x.type->dtype, std::move(out)}, is_quantized(x));
+}
+
+// Every input pixel meets all weights, but for what pads cut off.
+Dim macs_conv_transpose2d(const InferInput& in, std::span<const TensorType>) {
+  const std::vector<Dim>&x = in.in[0].type->dims, &w = in.in[1].type->dims;
+  return in.dims.mul(product(in.dims, std::span(x).first(3)), product(in.dims, w));
+}
+
+}  // namespace
+
+constinit const OpDef kConvTranspose2d = {
+    .op = Op::kConvTranspose2d,
+    .min_inputs = 2,
+    .max_inputs = 4,
+    .outputs = 1,
+    .infer = infer_conv_transpose2d,
+    .quant_in = {{QuantRole::kActivation}, {QuantRole::kWeight, 0}, {QuantRole::kBias}, {QuantRole::kActivation}},
+    .quant_out = {QuantRole::kActivation},
+    .has_s8 = true,
+    .macs = macs_conv_transpose2d,
+};
+
+}  // namespace lathe::ops
