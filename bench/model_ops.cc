@@ -20,9 +20,9 @@ namespace {
 
 // A model bound whole, whose steps can run one by one.
 struct Model {
-  explicit Model(uint32_t threads) : team(threads), parallel(team.parallel()) {}
+  explicit Model(std::unique_ptr<Team> t) : team(std::move(t)), parallel(team->parallel()) {}
   std::shared_ptr<const LoadedProgram> loaded;
-  Team team;
+  std::unique_ptr<Team> team;
   Parallel parallel;
   test::CoreRun core;
   std::vector<std::vector<uint8_t>> buffers;  // of inputs and outputs
@@ -36,7 +36,8 @@ struct DistinctStep {
 
 Result<std::unique_ptr<Model>> open_model(const tools::MeasureFlags& flags) {
   LATHE_TRY(tools::MeasuredModel measured, tools::open_measured(flags));
-  auto model = std::make_unique<Model>(measured.session.threads);
+  LATHE_TRY(auto team, Team::create(measured.session.threads, usable_cpus()));
+  auto model = std::make_unique<Model>(std::move(team));
   model->loaded = measured.model.program;
   BindOptions options;
   options.isa = measured.session.isa;
@@ -110,6 +111,7 @@ std::map<StepKey, DistinctStep> distinct_steps(const Model& m, const std::string
 }
 
 void measure(benchmark::State& state, const Model& m, const DistinctStep& d) {
+  const Team::Turn turn(*m.team);
   for (auto _ : state) run_steps(m.core.binding.plan, full_exec_table(), m.core.memory, m.parallel, nullptr, d.step, d.step + 1);
   state.counters["count"] = d.count;
   const double gop = 2 * d.macs * static_cast<double>(state.iterations()) / 1e9;

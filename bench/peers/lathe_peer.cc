@@ -10,21 +10,28 @@
 namespace lathe::peers {
 namespace {
 
+std::unique_ptr<Team> make_team(uint32_t threads) {
+  auto team = Team::create(threads, usable_cpus());
+  if (!team) throw std::runtime_error(team.error().message);
+  return std::move(*team);
+}
+
 template <class T>
 struct Layer {
   template <class Problem>
   Layer(const Problem& problem, kernels::IsaSet isa, uint32_t threads)
-      : team(threads), parallel(team.parallel()), y(problem.out_elems() + 64) {
+      : team(make_team(threads)), parallel(team->parallel()), y(problem.out_elems() + 64) {
     const Status opened = problem.built().open(&program);
     const Status bound = opened.ok() ? core.bind(program, problem.input_shapes(), test::bind_options({isa, threads})) : opened;
     if (!bound.ok()) throw std::runtime_error("not bound");
     core.run(problem.inputs(), {y.data()}, nullptr, parallel);
   }
   void run() {
+    const Team::Turn turn(*team);
     run_steps(core.binding.plan, test::conv_table(), core.memory, parallel, nullptr, 0, core.binding.plan.step_count);
   }
 
-  Team team;
+  std::unique_ptr<Team> team;
   Parallel parallel;
   std::vector<T> y;
   Program program;

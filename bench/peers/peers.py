@@ -64,11 +64,11 @@ class Bench:
         self.o, self.peers, self.missing, self.results, self.reasons = options, {}, {}, {}, {}
         folder = options.build / "bench" / "peers"
         ort = options.ort or find_onnxruntime()
-        # The libraries with threads of their own must not inherit the place of an OpenMP thread.
-        bind = {"OMP_PROC_BIND": "true", "OMP_PLACES": "cores"} if options.noisy else {}
-        self.start("lathe", [folder / "lathe_peer"], bind)
+        self.start("lathe", [folder / "lathe_peer"])
         self.start("ort", [folder / "ort_peer", ort, options.models] if ort else None)
-        self.start("dnn", [folder / "onednn_peer"], bind)
+        # Libraries with threads of their own must not inherit the place of an OpenMP thread.
+        pinned = {"OMP_PROC_BIND": "true", "OMP_PLACES": "cores"} if options.noisy else {}
+        self.start("dnn", [folder / "onednn_peer"], pinned)
         self.start("xnn", [folder / "xnnpack_peer"])
         if "avx2" in options.parts:
             self.start("lathe-avx2", [folder / "lathe_peer"], {"LATHE_ISA": "avx2"})
@@ -324,7 +324,7 @@ def parse():
     p.add_argument("--rounds", type=int, default=5, help="turns of every library per case (default: 5)")
     p.add_argument("--ms", type=float, default=20, help="milliseconds of a turn (default: 20)")
     p.add_argument("--noisy", action="store_true",
-                   help="for a machine that is not quiet: fastest round instead of median, OpenMP threads pinned")
+                   help="for a machine that is not quiet: fastest round instead of median, oneDNN's threads pinned")
     p.add_argument("--prepare", action="store_true", help="only import and quantize the networks, for --keep")
     p.add_argument("--keep", action="store_true", help="use the .lathe files that are there")
     p.add_argument("--json", type=pathlib.Path, help="also write all times to this file")
