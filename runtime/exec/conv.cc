@@ -105,12 +105,22 @@ template <class F>
 void for_each_rect(const ConvParams& p, const Task& t, const F& fn) {
   const uint32_t end_row = t.row + t.rows;
   const ConvSpan all_cols{0, p.w.out, 0, p.w.kernel};
+  const uint32_t cuts[] = {0, p.w.inside, p.w.inside_end, p.w.out};
+  const auto in_three = [&](const ConvSpan& rows) {
+    for (int i = 0; i < 3; ++i) {
+      if (cuts[i] < cuts[i + 1]) fn(Rect{rows, {cuts[i], cuts[i + 1], 0, p.w.kernel}});
+    }
+  };
   if (p.border == ConvBorder::kNone || p.border == ConvBorder::kCopyAll) {
     return fn(Rect{{t.row, end_row, 0, p.h.kernel}, all_cols});
   }
-  if (p.border == ConvBorder::kSkip) {
+  if (p.border == ConvBorder::kSkip || p.border == ConvBorder::kSkipRows) {
     for (ConvSpan rows{0, t.row, 0, 0}; rows.end < end_row;) {
       rows = span_from(p.h, rows.end, end_row);
+      if (p.border == ConvBorder::kSkipRows) {
+        in_three(rows);
+        continue;
+      }
       for (ConvSpan cols{}; cols.end < p.w.out;) {
         cols = span_from(p.w, cols.end, p.w.out);
         fn(Rect{rows, cols});
@@ -124,19 +134,19 @@ void for_each_rect(const ConvParams& p, const Task& t, const F& fn) {
     const uint32_t limit = row < p.h.inside ? p.h.inside : inside ? p.h.inside_end : end_row;
     end = limit < end_row ? limit : end_row;
     const ConvSpan rows{row, end, 0, p.h.kernel};
-    if (!inside) {
+    if (inside) {
+      in_three(rows);
+    } else {
       fn(Rect{rows, all_cols});
-      continue;
-    }
-    const uint32_t cuts[] = {0, p.w.inside, p.w.inside_end, p.w.out};
-    for (int i = 0; i < 3; ++i) {
-      if (cuts[i] < cuts[i + 1]) fn(Rect{rows, {cuts[i], cuts[i + 1], 0, p.w.kernel}});
     }
   }
 }
 
+// Whether a rectangle's taps reach into the padding.
 bool sees_padding(const ConvParams& p, const Rect& r) {
-  return r.rows.first < p.h.inside || r.rows.end > p.h.inside_end || r.cols.first < p.w.inside || r.cols.end > p.w.inside_end;
+  if (p.border == ConvBorder::kNone || p.border == ConvBorder::kSkip) return false;
+  if (r.cols.first < p.w.inside || r.cols.end > p.w.inside_end) return true;
+  return p.border != ConvBorder::kSkipRows && (r.rows.first < p.h.inside || r.rows.end > p.h.inside_end);
 }
 
 // Copies the input that a rectangle sees, padding included: window(rows) x window(cols) pixels.
@@ -248,30 +258,38 @@ struct Runner {
     }
   }
 
-  // In place channels are outside and rectangles inside, so that the weights of a call stay near; a copied rectangle is used up
+  // Where a rectangle's input starts, as rect() takes it, and its row step; copies it if its taps reach into the padding.
+  const T* input_of(const Task& t, const Rect& r, uint8_t* scratch, uint32_t* row) const {
+    *row = p.w.in * p.ic;
+    const T* image = x + static_cast<size_t>(t.image) * p.h.in * *row;
+    if (sees_padding(p, r)) {
+      auto* copy = reinterpret_cast<T*>(scratch);
+      copy_padded<Path>(p, image, r, copy);
+      *row = p.w.window(r.cols.end - r.cols.first) * p.ic;
+      return copy;
+    }
+    return image + static_cast<ptrdiff_t>(p.h.start(r.rows.first)) * static_cast<ptrdiff_t>(*row) +
+           static_cast<ptrdiff_t>(p.w.start(r.cols.first)) * static_cast<ptrdiff_t>(p.ic);
+  }
+
+  // Mostly in place, channels are outside and rectangles inside, so that the weights of a call stay near; a large copy is used up
   // before the next.
   void dense(typename Path::GemmFn fn, uint32_t index, uint8_t* scratch) const {
     const Task t = task_at(p, index, p.h.out);
     typename Path::GemmArgs g = gemm_args();
-    const uint32_t row = p.w.in * p.ic;
-    const T* image = x + static_cast<size_t>(t.image) * p.h.in * row;
-    const auto first = [&](const Rect& r) {
-      return image + static_cast<ptrdiff_t>(p.h.start(r.rows.first)) * static_cast<ptrdiff_t>(row) +
-             static_cast<ptrdiff_t>(p.w.start(r.cols.first)) * static_cast<ptrdiff_t>(p.ic);
-    };
-    if (p.border == ConvBorder::kNone || p.border == ConvBorder::kSkip) {
-      for_each_channels(t, [&](uint32_t group, uint32_t c, uint32_t n) {
-        for_each_rect(p, t, [&](const Rect& r) { rect(fn, &g, t, r, first(r), row, group, c, n); });
+    uint32_t row = 0;
+    if (p.border == ConvBorder::kCopyAll || p.border == ConvBorder::kCopyEdges) {
+      for_each_rect(p, t, [&](const Rect& r) {
+        const T* input = input_of(t, r, scratch, &row);
+        for_each_channels(t, [&](uint32_t group, uint32_t c, uint32_t n) { rect(fn, &g, t, r, input, row, group, c, n); });
       });
       return;
     }
-    auto* copy = reinterpret_cast<T*>(scratch);
-    for_each_rect(p, t, [&](const Rect& r) {
-      const bool copies = sees_padding(p, r);
-      if (copies) copy_padded<Path>(p, image, r, copy);
-      const T* input = copies ? copy : first(r);
-      const uint32_t input_row = copies ? p.w.window(r.cols.end - r.cols.first) * p.ic : row;
-      for_each_channels(t, [&](uint32_t group, uint32_t c, uint32_t n) { rect(fn, &g, t, r, input, input_row, group, c, n); });
+    for_each_channels(t, [&](uint32_t group, uint32_t c, uint32_t n) {
+      for_each_rect(p, t, [&](const Rect& r) {
+        const T* input = input_of(t, r, scratch, &row);
+        rect(fn, &g, t, r, input, row, group, c, n);
+      });
     });
   }
 

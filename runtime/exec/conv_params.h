@@ -17,9 +17,10 @@ namespace lathe {
 
 enum class ConvMode : uint32_t { kMatrix = 0, kDense = 1, kDepthwise = 2 };
 
-// kNone: no output sees padding. kSkip: taps in the padding are left out. kCopyAll: a task's whole input goes through scratch.
-// kCopyEdges: only that of the pixels which see padding.
-enum class ConvBorder : uint32_t { kNone = 0, kSkip = 1, kCopyAll = 2, kCopyEdges = 3 };
+// kNone: no output sees padding. kSkip: taps in the padding are left out. kSkipRows: kernel rows are, and the columns that see
+// padding go through scratch, because packed weights cannot be cut between these taps. kCopyAll: a task's whole input goes
+// through scratch. kCopyEdges: only that of the pixels which see padding.
+enum class ConvBorder : uint32_t { kNone = 0, kSkip = 1, kSkipRows = 2, kCopyAll = 3, kCopyEdges = 4 };
 
 // 32-bit members only. Sizes and steps in elements unless they say bytes.
 struct ConvParams {

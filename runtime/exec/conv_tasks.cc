@@ -72,7 +72,8 @@ uint64_t slot_elems(const ConvParams& p) {
   if (p.mode == ConvMode::kDepthwise) return static_cast<uint64_t>(p.w.in) * p.ic;
   const uint64_t wide = static_cast<uint64_t>(p.w.window(p.w.out)) * p.ic;
   if (p.border == ConvBorder::kCopyAll) return p.h.window(p.block_rows) * wide;
-  const uint32_t edge_rows = min_u32(max_u32(p.h.inside, p.h.out - p.h.inside_end), p.block_rows);
+  const uint32_t outside = p.border == ConvBorder::kSkipRows ? 0 : max_u32(p.h.inside, p.h.out - p.h.inside_end);
+  const uint32_t edge_rows = min_u32(outside, p.block_rows);
   const uint32_t edge_cols = max_u32(p.w.inside, p.w.out - p.w.inside_end);
   const uint64_t across = edge_rows == 0 ? 0 : p.h.window(edge_rows) * wide;
   const uint64_t down = edge_cols == 0 ? 0 : static_cast<uint64_t>(p.h.window(p.block_rows)) * p.w.window(edge_cols) * p.ic;
@@ -87,7 +88,7 @@ ConvBorder choose_border(const ConvParams& p) {
   if (p.mode == ConvMode::kDepthwise) return ConvBorder::kCopyAll;
   // A kernel row as one segment can only be cut where a quad of packed weights starts.
   const bool cuts = p.quantized == 0 || p.segs != p.h.kernel || p.seg_k / p.w.kernel % kernels::kGemmQuad == 0;
-  if (cuts && (p.quantized == 0 || p.pad_value == 0)) return ConvBorder::kSkip;
+  if (p.quantized == 0 || p.pad_value == 0) return cuts ? ConvBorder::kSkip : ConvBorder::kSkipRows;
   const bool some_inside = p.h.inside < p.h.inside_end && p.w.inside < p.w.inside_end;
   return some_inside && p.w.out >= kEdgesFromCols ? ConvBorder::kCopyEdges : ConvBorder::kCopyAll;
 }

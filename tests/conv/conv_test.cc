@@ -81,7 +81,12 @@ const ConvCase kCases[] = {
     {.h = 7, .w = 7, .ic = 96, .oc = 200},
     {.n = 5, .h = 4, .w = 4, .ic = 32, .oc = 48, .bias = false},
     {.h = 7, .w = 7, .ic = 64, .oc = 40, .residual = true},
-    {.n = 2, .h = 9, .w = 8, .ic = 20, .oc = 24, .kh = 5, .kw = 5, .top = 2, .left = 2, .bottom = 2, .right = 2, .residual = true},
+    {.n = 2, .h = 7, .w = 7, .ic = 35, .oc = 47, .residual = true},  // taps that packed weights cannot be cut between
+    {.h = 14, .w = 15, .ic = 5, .oc = 150, .kh = 5, .kw = 5, .stride_w = 2, .top = 2, .left = 1, .bottom = 2, .right = 3},
+    {.h = 9, .w = 6, .ic = 4, .oc = 8, .kw = 1, .left = 0, .right = 0},  // padding above and below alone
+    {.h = 9, .w = 40, .ic = 5, .oc = 8, .kw = 1, .left = 0, .right = 0},
+    {.h = 3, .w = 2, .ic = 3, .oc = 20, .kh = 5, .kw = 5, .top = 2, .left = 2, .bottom = 2, .right = 2},  // no column without
+    {.h = 9, .w = 8, .ic = 20, .oc = 24, .kh = 5, .kw = 5, .top = 2, .left = 2, .bottom = 2, .right = 2, .residual = true},
     {.h = 15, .w = 14, .ic = 12, .oc = 72, .stride_h = 2, .stride_w = 2, .top = 0, .left = 0, .bottom = 1, .right = 1},
     {.h = 13, .w = 11, .ic = 17, .oc = 20, .dil_h = 2, .dil_w = 3, .top = 1, .left = 4, .bottom = 3, .right = 2},
     {.h = 9, .w = 9, .ic = 4, .oc = 3, .kh = 7, .kw = 7, .top = 3, .left = 3, .bottom = 3, .right = 3},

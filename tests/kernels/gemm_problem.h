@@ -30,8 +30,7 @@ struct GemmCase {
 inline std::ostream& operator<<(std::ostream& o, const GemmCase& c) {
   return o << "pixels " << c.rows << "x" << c.m << " n " << c.n << " segments " << c.seg_rows << "x" << c.segs << " of "
            << c.seg_k << " skip " << c.skip_rows << "," << c.skip_cols << " residual " << c.residual << " z " << c.zero_point
-           << " a_stride "
-           << c.a_stride << " backwards " << c.backwards;
+           << " a_stride " << c.a_stride << " backwards " << c.backwards;
 }
 
 // The geometry of a case with gaps between everything, the elements of `a`, where its first pixel's first segment starts, and
@@ -50,9 +49,9 @@ struct GemmLayout {
     geo.a_col_step = c.a_stride == 0 ? c.seg_rows * seg_row + seed % 5 : c.a_stride;
     geo.a_row_step = seed % 4 == 0 ? c.m * geo.a_col_step : c.m * geo.a_col_step + 3;
     geo.y_col_step = c.n + 3;
-    geo.y_row_step = geo.y_col_step * (seed % 4 == 0 ? c.m : c.m + 2);
+    geo.y_row_step = geo.y_col_step * (seed % 3 == 0 ? c.m : c.m + 2);
     geo.residual_col_step = c.n + 2;
-    geo.residual_row_step = geo.residual_col_step * c.m + seed % 3;
+    geo.residual_row_step = geo.residual_col_step * c.m + seed / 2 % 3;
     geo.seg_rows = c.seg_rows, geo.seg_cols = c.segs, geo.seg_k = c.seg_k;
     const int sign = c.backwards ? -1 : 1;
     geo.a_seg_row_step = sign * static_cast<int32_t>(seg_row), geo.a_seg_col_step = sign * static_cast<int32_t>(segment);
