@@ -52,6 +52,10 @@ struct QuantRule {
   QuantParams fixed{};  // kFixed
 };
 
+// How an op runs on operands stored in half precision: not at all; as they are; or widened to float32 before it and narrowed
+// behind it, which lowering does.
+enum class HalfForm : uint8_t { kNone, kNative, kWidened };
+
 inline constexpr size_t kMaxRules = 8;
 inline constexpr uint8_t kAnyInputs = 255;
 
@@ -77,6 +81,7 @@ struct OpDef {
   bool as_table = false;
   // For ops with weights: operands are the same, only the weight becomes INT8. Null: none.
   const DynamicForm* dynamic = nullptr;
+  HalfForm half = HalfForm::kNone;
   // A Transpose of every operand may move to the result: op(transpose(x, perm)) == transpose(op'(x), out_perm), where `permute` turns
   // op's attributes into those of op' and returns out_perm. Null `permute`: no axes in the attributes, and out_perm is perm. Operands of
   // lower rank broadcast along the last axes, so they must be brought to full rank first.

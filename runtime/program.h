@@ -28,6 +28,8 @@ enum class Layout : uint8_t {
   kDwConvS8 = 3,   // kernels/dwconv/dwconv.h
   kDwConvF32 = 4,
   kPadded16 = 5,   // a vector padded with zeros to a multiple of 16 elements
+  kGemmF16 = 6,    // as kGemmF32, elements in half precision
+  kDwConvF16 = 7,
 };
 
 // Expressions over symbols that give dims; record i may use records before i only.

@@ -49,7 +49,7 @@ uint64_t constant_hash(Layout layout, Bytes stored) {
 Result<Constant> unpacked(Layout layout, DType dtype, uint64_t elems, const std::optional<ConvPacking>& packing, Bytes stored) {
   if (!packing || !packing_fits(*packing)) return fail(Code::kCorrupt, "a packed constant has no usable packing record");
   const ConvPacking& p = *packing;
-  const bool s8 = dtype == DType::kS8, f32 = dtype == DType::kF32;
+  const bool s8 = dtype == DType::kS8, f32 = dtype == DType::kF32, f16 = dtype == DType::kF16;
   switch (layout) {
     case Layout::kGemmS8:
     case Layout::kDwConvS8:
@@ -59,6 +59,10 @@ Result<Constant> unpacked(Layout layout, DType dtype, uint64_t elems, const std:
     case Layout::kDwConvF32:
       if (!f32 || p.depthwise != (layout == Layout::kDwConvF32)) break;
       return weights<float>(p, elems, stored, p.packed_f32_elems(), &ConvPacking::unpack_f32);
+    case Layout::kGemmF16:
+    case Layout::kDwConvF16:
+      if (!f16 || p.depthwise != (layout == Layout::kDwConvF16)) break;
+      return weights<uint16_t>(p, elems, stored, p.packed_f32_elems(), &ConvPacking::unpack_f16);
     case Layout::kPadded16:
       if (dtype_bytes(dtype) != 4) break;
       return vector<uint32_t>(p, elems, stored);

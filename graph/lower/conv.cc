@@ -70,15 +70,21 @@ Result<uint32_t> vector_tensor(Lowering& state, std::span<const T> v, DType dtyp
       dims);
 }
 
-Result<void> lower_float(Lowering& state, const Node& node, const ConvPacking& packing) {
+// Float and half precision: T is float or uint16_t. Biases are float32.
+template <class T>
+Result<void> lower_real(Lowering& state, const Node& node, const ConvPacking& packing) {
+  constexpr bool kHalf = sizeof(T) == 2;
+  constexpr DType kDType = kHalf ? DType::kF16 : DType::kF32;
   const Graph& graph = state.graph;
-  LATHE_TRY(const auto w, constant_of<float>(graph, node.inputs[1], DType::kF32, packing.weight_elems(), "weight"));
-  std::vector<float> packed(packing.packed_f32_elems());
-  packing.pack_f32(w.data(), packed.data());
+  LATHE_TRY(const auto w, constant_of<T>(graph, node.inputs[1], kDType, packing.weight_elems(), "weight"));
+  std::vector<T> packed(packing.packed_f32_elems());
+  if constexpr (kHalf) packing.pack_f16(w.data(), packed.data());
+  else packing.pack_f32(w.data(), packed.data());
+  const Layout layout = packing.depthwise ? (kHalf ? Layout::kDwConvF16 : Layout::kDwConvF32)
+                                          : (kHalf ? Layout::kGemmF16 : Layout::kGemmF32);
   std::vector<uint32_t> in(4, kNoTensor);
   LATHE_TRY(in[0], state.operand(node.inputs[0]));
-  LATHE_TRY(in[1], weight_tensor(state, packed, DType::kF32, packing.depthwise ? Layout::kDwConvF32 : Layout::kGemmF32, packing,
-                                 node.inputs[1]));
+  LATHE_TRY(in[1], weight_tensor(state, packed, kDType, layout, packing, node.inputs[1]));
   if (const ValueId b = optional_input(node, 2); b != kNoId) {
     LATHE_TRY(const auto bias, constant_of<float>(graph, b, DType::kF32, packing.groups * packing.n, "bias"));
     LATHE_TRY(in[2], vector_tensor(state, bias, DType::kF32, packing, b));
@@ -227,7 +233,9 @@ Result<std::vector<uint32_t>> s8_operands(Lowering& state, const Node& node, con
 Result<void> lower_conv(Lowering& state, const Node& node) {
   const Graph& graph = state.graph;
   LATHE_TRY(const ConvPacking packing, packing_of(graph, node));
-  if (graph.value(node.inputs[0]).type.dtype == DType::kF32) return lower_float(state, node, packing);
+  const DType dtype = graph.value(node.inputs[0]).type.dtype;
+  if (dtype == DType::kF32) return lower_real<float>(state, node, packing);
+  if (dtype == DType::kF16) return lower_real<uint16_t>(state, node, packing);
   if (!is_s8(graph, node.inputs[0]) || !is_s8(graph, node.outputs[0])) {
     return fail(Code::kUnsupported,
                 std::string("no kernel for ") + dtype_name(graph.value(node.inputs[0]).type.dtype) + " operands");

@@ -101,6 +101,11 @@ bool keeps_bytes(const Graph& graph, const Node& node) {
 Result<void> lower_node(Lowering& state, const Node& node) {
   const Graph& graph = state.graph;
   if (!node.regions.empty()) return fail(Code::kUnsupported, "regions are not supported");
+  if (has_half_operand(graph, node)) {
+    const HalfForm form = op_def(node.op).half;
+    if (form == HalfForm::kNone) return fail(Code::kUnsupported, "no form for operands in half precision");
+    if (form == HalfForm::kWidened) return lower_widened(state, node);
+  }
   if (node.op == Op::kConv2d || node.op == Op::kConvTranspose2d || node.op == Op::kFullyConnected)
     return lower_conv(state, node);
   if (node.op == Op::kDynamicFullyConnected) return lower_dynamic(state, node);
@@ -170,6 +175,11 @@ std::vector<std::string> names_of(const Graph& graph, const std::vector<ValueId>
 Result<void> Lowering::emit(const Node& node, Op op, const Attrs& attrs, std::vector<uint32_t> inputs) {
   std::vector<uint32_t> outputs;
   for (ValueId v : node.outputs) outputs.push_back(tensors_[v]);
+  return emit(node, op, attrs, std::move(inputs), std::move(outputs));
+}
+
+Result<void> Lowering::emit(const Node& node, Op op, const Attrs& attrs, std::vector<uint32_t> inputs,
+                            std::vector<uint32_t> outputs) {
   LATHE_TRY(const Dim macs, node_macs(graph, node));
   return writer.step(
       {op, attrs, std::move(inputs), std::move(outputs), macs, {node.name, op_name(op), node_parameter_bytes(graph, node)}});

@@ -26,8 +26,9 @@ class Lowering {
     const auto* p = reinterpret_cast<const uint8_t*>(elems.data());
     return writer.stored(spec, dims, std::vector<uint8_t>(p, p + elems.size() * sizeof(T)));
   }
-  // Emits the step of `node` with these program operands.
+  // Emits the step of `node` with these program operands; results are the node's own or `outputs`.
   Result<void> emit(const Node& node, Op op, const Attrs& attrs, std::vector<uint32_t> inputs);
+  Result<void> emit(const Node& node, Op op, const Attrs& attrs, std::vector<uint32_t> inputs, std::vector<uint32_t> outputs);
 
   const Graph& graph;
   ImageWriter& writer;
@@ -43,7 +44,10 @@ Result<std::vector<int64_t>> static_dims(const Graph& graph, ValueId v);
 // Whether v is an 8-bit quantized value.
 bool is_s8(const Graph& graph, ValueId v);
 
-// graph/lower/conv.cc: Conv2d, ConvTranspose2d and FullyConnected, float and s8.
+// graph/lower/half.cc: an op that has no half-precision kernel runs in float32 between Casts.
+bool has_half_operand(const Graph& graph, const Node& node);
+Result<void> lower_widened(Lowering& state, const Node& node);
+// graph/lower/conv.cc: Conv2d and FullyConnected, float, half precision and s8; ConvTranspose2d, float and s8.
 Result<void> lower_conv(Lowering& state, const Node& node);
 // The same file: DynamicFullyConnected.
 Result<void> lower_dynamic(Lowering& state, const Node& node);

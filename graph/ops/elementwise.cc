@@ -79,6 +79,7 @@ constexpr OpDef binary(Op op, Types (*infer)(const InferInput&), bool has_s8) {
           .quant_in = {{role}, {role}},
           .quant_out = {role},
           .has_s8 = has_s8,
+          .half = HalfForm::kWidened,
           .layout_free = true};
 }
 
@@ -92,6 +93,7 @@ constexpr OpDef unary(Op op, QuantRule out, bool as_table) {
           .quant_out = out,
           .has_s8 = true,
           .as_table = as_table,
+          .half = HalfForm::kWidened,
           .layout_free = true};
 }
 

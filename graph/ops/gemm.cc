@@ -60,6 +60,7 @@ constinit const OpDef kFullyConnected = {
     .quant_out = {QuantRole::kActivation},
     .has_s8 = true,
     .dynamic = &kDynamicForm,
+    .half = HalfForm::kNative,
     .macs = macs_fully_connected,
 };
 

@@ -153,7 +153,7 @@ Ints permute_axis(Attrs& attrs, const Ints& perm) {
 
 constexpr OpDef one_input(Op op, Types (*infer)(const InferInput&), Ints (*permute)(Attrs&, const Ints&)) {
   return {.op = op, .min_inputs = 1, .max_inputs = 1, .outputs = 1, .infer = infer, .quant_in = {{QuantRole::kActivation}},
-          .quant_out = {QuantRole::kSameAs, -1, 0}, .has_s8 = true, .layout_free = permute != nullptr, .permute = permute};
+          .quant_out = {QuantRole::kSameAs, -1, 0}, .has_s8 = true, .half = HalfForm::kNative, .layout_free = permute != nullptr, .permute = permute};
 }
 
 }  // namespace
@@ -171,6 +171,7 @@ constinit const OpDef kConcat = {
     .quant_in = {{QuantRole::kSameAs, -1, -1}},
     .quant_out = {QuantRole::kActivation},
     .has_s8 = true,
+    .half = HalfForm::kNative,
     .layout_free = true,
     .permute = permute_axis,
 };

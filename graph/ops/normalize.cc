@@ -35,6 +35,7 @@ constinit const OpDef kBatchNorm = {
     .max_inputs = 5,
     .outputs = 1,
     .infer = infer_batch_norm,
+    .half = HalfForm::kWidened,
     .layout_free = true,
     .permute = permute_batch_norm,
 };

@@ -43,6 +43,7 @@ constinit const OpDef kMaxPool2d = {
     .quant_in = {{QuantRole::kActivation}},
     .quant_out = {QuantRole::kSameAs, -1, 0},
     .has_s8 = true,
+    .half = HalfForm::kWidened,
 };
 
 constinit const OpDef kAvgPool2d = {
@@ -54,6 +55,7 @@ constinit const OpDef kAvgPool2d = {
     .quant_in = {{QuantRole::kActivation}},
     .quant_out = {QuantRole::kActivation},
     .has_s8 = true,
+    .half = HalfForm::kWidened,
 };
 
 }  // namespace lathe::ops

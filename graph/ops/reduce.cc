@@ -54,6 +54,7 @@ constinit const OpDef kMean = {
     .quant_in = {{QuantRole::kActivation}},
     .quant_out = {QuantRole::kActivation},
     .has_s8 = true,
+    .half = HalfForm::kWidened,
     .layout_free = true,
     .permute = permute_mean,
 };

@@ -121,6 +121,7 @@ constinit const OpDef kGather = {
     .quant_in = {{QuantRole::kActivation}, {QuantRole::kInteger}},
     .quant_out = kSameAsInput,
     .has_s8 = true,
+    .half = HalfForm::kNative,
 };
 
 constinit const OpDef kCast = {
@@ -129,6 +130,7 @@ constinit const OpDef kCast = {
     .max_inputs = 1,
     .outputs = 1,
     .infer = infer_cast,
+    .half = HalfForm::kNative,
     .layout_free = true,
 };
 
@@ -143,6 +145,7 @@ constinit const OpDef kReshape = {
     .quant_in = {{QuantRole::kActivation}, {QuantRole::kInteger}},
     .quant_out = kSameAsInput,
     .has_s8 = true,
+    .half = HalfForm::kNative,
 };
 
 }  // namespace lathe::ops

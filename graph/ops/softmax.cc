@@ -29,6 +29,7 @@ constinit const OpDef kSoftmax = {
     .quant_in = {{QuantRole::kActivation}},
     .quant_out = {QuantRole::kFixed, -1, -1, {.scale = 1.0f / 256, .zero_point = -128}},
     .has_s8 = true,
+    .half = HalfForm::kWidened,
     .layout_free = true,
     .permute = permute_softmax,
 };

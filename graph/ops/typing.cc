@@ -92,7 +92,7 @@ Result<void> check_epilogue(const InferInput& in, std::span<const Dim> out) {
   const OperandView& x = in.in[0];
   if (in.in.size() > 2 && in.in[2]) {
     const OperandView& bias = in.in[2];
-    const DType wanted = is_quantized(x) ? DType::kS32 : x.type->dtype;
+    const DType wanted = is_quantized(x) ? DType::kS32 : x.type->dtype == DType::kF16 ? DType::kF32 : x.type->dtype;
     if (bias.type->dtype != wanted)
       return fail(Code::kInvalidArgument,
                   std::string("bias is ") + dtype_name(bias.type->dtype) + ", must be " + dtype_name(wanted));

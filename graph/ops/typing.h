@@ -38,7 +38,8 @@ Result<void> agree_all(DimTable& dims, std::span<const Dim> a, std::span<const D
 // the result, since one of them must be 1.
 Result<std::vector<Dim>> broadcast(DimTable& dims, std::span<const Dim> a, std::span<const Dim> b);
 
-// Bias (operand 2) and residual (operand 3) of ops with weights and result `out`; the bias runs along the last axis.
+// Bias (operand 2) and residual (operand 3) of ops with weights and result `out`; the bias runs along the last axis, and is
+// float32 for half-precision operands.
 Result<void> check_epilogue(const InferInput& in, std::span<const Dim> out);
 
 // Channels of a grouped convolution: w [oc, kh, kw, ic/groups] and its input. Defined with Conv2d.

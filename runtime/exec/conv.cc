@@ -8,20 +8,21 @@ namespace {
 using kernels::GemmGeometry;
 using kernels::kGemmPanel;
 
-// The two element types: what a kernel call needs from the step's operands.
+// The element types: what a kernel call needs from the step's operands. Real: float, or halves in their bits.
+template <class Real>
 struct FloatPath {
-  using T = float;
-  using W = float;
-  using GemmArgs = kernels::GemmF32Args;
-  using GemmFn = kernels::GemmF32Fn;
-  using DwArgs = kernels::DwConvF32Args;
-  using DwFn = kernels::DwConvF32Fn;
+  using T = Real;
+  using W = Real;
+  using GemmArgs = kernels::GemmRealArgs<T>;
+  using GemmFn = void (*)(const GemmArgs&);
+  using DwArgs = kernels::DwConvRealArgs<T>;
+  using DwFn = void (*)(const DwArgs&);
 
   const float* bias;
 
   FloatPath(const RunContext& ctx, const BoundStep& s) : bias(ctx.in<float>(s, kConvBiasF32)) {}
-  static const float* residual(const RunContext& ctx, const BoundStep& s) {
-    return s.n_in > conv_residual(false) ? ctx.in<float>(s, conv_residual(false)) : nullptr;
+  static const T* residual(const RunContext& ctx, const BoundStep& s) {
+    return s.n_in > conv_residual(false) ? ctx.in<T>(s, conv_residual(false)) : nullptr;
   }
   // Packed elements of one segment of a panel.
   static uint32_t gemm_seg_elems(const ConvParams& p) { return kernels::gemm_f32_panel_elems(1, p.seg_k); }
@@ -37,7 +38,7 @@ struct FloatPath {
   void set_channels(uint32_t c, Args* a) const {
     a->bias = bias == nullptr ? nullptr : bias + c;
   }
-  static void fill(const ConvParams&, float* to, uint32_t n) { __builtin_memset(to, 0, n * sizeof(float)); }
+  static void fill(const ConvParams&, T* to, uint32_t n) { __builtin_memset(to, 0, n * sizeof(T)); }
 };
 
 struct QuantizedPath {
@@ -350,8 +351,10 @@ void run_conv(const RunContext& ctx, const BoundStep& step) {
   const ConvParams& p = ctx.params<ConvParams>(step);
   if (p.quantized != 0) {
     run<QuantizedPath>(ctx, step, p);
+  } else if (p.elem_bytes == 2) {
+    run<FloatPath<uint16_t>>(ctx, step, p);
   } else {
-    run<FloatPath>(ctx, step, p);
+    run<FloatPath<float>>(ctx, step, p);
   }
 }
 

@@ -90,4 +90,18 @@ void ConvPacking::unpack_f32(const float* packed, float* w) const {
   }
 }
 
+void ConvPacking::pack_f16(const uint16_t* w, uint16_t* packed) const {
+  if (depthwise) return kernels::dwconv_f16_pack(w, n, kh, kw, packed);
+  for (uint32_t g = 0; g < groups; ++g, w += n * segs * seg_k, packed += kernels::gemm_f32_packed_elems(n, segs, seg_k)) {
+    kernels::gemm_f16_pack(w, n, segs, seg_k, packed);
+  }
+}
+
+void ConvPacking::unpack_f16(const uint16_t* packed, uint16_t* w) const {
+  if (depthwise) return kernels::dwconv_f16_unpack(packed, n, kh, kw, w);
+  for (uint32_t g = 0; g < groups; ++g, w += n * segs * seg_k, packed += kernels::gemm_f32_packed_elems(n, segs, seg_k)) {
+    kernels::gemm_f16_unpack(packed, n, segs, seg_k, w);
+  }
+}
+
 }  // namespace lathe

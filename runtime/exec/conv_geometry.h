@@ -29,7 +29,7 @@ struct ConvPacking {
   uint32_t vector_elems() const { return groups * padded_n(); }
   uint32_t vector_index(uint32_t c) const { return c / n * padded_n() + c % n; }
   uint32_t padded_n() const { return (n + 15) / 16 * 16; }
-  // Elements of canonical weights, and of the packed ones: bytes for s8, floats for f32.
+  // Elements of canonical weights, and of the packed ones: bytes for s8, floats for f32, and as many halves for f16.
   uint32_t weight_elems() const { return groups * n * (depthwise ? kh * kw : segs * seg_k); }
   uint32_t packed_s8_bytes() const;
   uint32_t packed_f32_elems() const;
@@ -39,6 +39,8 @@ struct ConvPacking {
   void unpack_s8(const int8_t* packed, int8_t* w) const;
   void pack_f32(const float* w, float* packed) const;
   void unpack_f32(const float* packed, float* w) const;
+  void pack_f16(const uint16_t* w, uint16_t* packed) const;
+  void unpack_f16(const uint16_t* packed, uint16_t* w) const;
   // A vector over output channels with its padding, zero filled.
   template <class T>
   void pad_vector(const T* v, T* padded) const {

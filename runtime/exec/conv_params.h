@@ -8,7 +8,7 @@
 #pragma once
 #include <stdint.h>
 
-#include "kernels/isa.h"
+#include "kernels/kernel.h"
 #include "runtime/exec/conv_geometry.h"
 #include "runtime/exec/conv_regions.h"
 #include "runtime/exec/exec.h"
@@ -26,7 +26,8 @@ enum class ConvBorder : uint32_t { kNone = 0, kSkip = 1, kSkipRows = 2, kCopyAll
 struct ConvParams {
   ConvMode mode;
   ConvBorder border;
-  uint32_t quantized;                 // 1: 8-bit, 0: float
+  uint32_t quantized;                 // 1: 8-bit, 0: float or half precision
+  uint32_t elem_bytes;                // of x, w, y and residual: 1, 4, or 2 in half precision
   uint32_t images, ic, oc;            // kMatrix: images x oh x ow rows of ic, all in one run
   ConvAxis h, w;
   uint32_t groups, n, segs, seg_k;    // as ConvPacking
@@ -43,9 +44,16 @@ struct ConvParams {
 inline constexpr uint32_t kConvX = 0, kConvW = 1, kConvBiasF32 = 2, kConvBiasS8 = 2, kConvBiasU8 = 3, kConvScale = 4;
 constexpr uint32_t conv_residual(bool quantized) { return quantized ? 5 : 3; }
 
-// Checks x, y, weights, bias, multipliers and residual against `packing` and each other, and fills `quantized`, the clamp and the
-// quantization constants. Errors: kUnsupported (dtype, layout, weights that are not constant; got: the dtype or layout), kCorrupt
-// (needed, got: sizes that disagree), kOutOfMemory (weights beyond 31 bits). 8-bit biases hold `bias_sets` padded vectors.
+// The family of kernels that a step of this element type needs.
+constexpr kernels::Family conv_family(const ConvParams& p, bool depthwise) {
+  if (p.quantized != 0) return depthwise ? kernels::Family::kDwConvS8 : kernels::Family::kGemmS8;
+  if (p.elem_bytes == 2) return depthwise ? kernels::Family::kDwConvF16 : kernels::Family::kGemmF16;
+  return depthwise ? kernels::Family::kDwConvF32 : kernels::Family::kGemmF32;
+}
+
+// Checks x, y, weights, bias, multipliers and residual against `packing` and each other, and fills the element type, the clamp
+// and the quantization constants. Errors: kUnsupported (dtype, layout, weights that are not constant; got: the dtype or layout),
+// kCorrupt (needed, got: sizes that disagree), kOutOfMemory (weights beyond 31 bits). 8-bit biases hold `bias_sets` padded vectors.
 Status prepare_conv_operands(const PrepareInput& in, const ConvPacking& packing, float lo, float hi, ConvParams* p,
                              uint32_t bias_sets = 1);
 

@@ -17,9 +17,12 @@ Status check_constant(const PrepareInput& in, uint32_t operand, DType dtype, Lay
   return {};
 }
 
-Status check_float_operands(const PrepareInput& in, const ConvPacking& packing) {
-  const Layout layout = packing.depthwise ? Layout::kDwConvF32 : Layout::kGemmF32;
-  const Status s = check_constant(in, kConvW, DType::kF32, layout, packing.packed_f32_elems() * 4);
+// `dtype`: f32 or f16.
+Status check_float_operands(const PrepareInput& in, const ConvPacking& packing, DType dtype) {
+  const bool half = dtype == DType::kF16;
+  const Layout layout = packing.depthwise ? (half ? Layout::kDwConvF16 : Layout::kDwConvF32)
+                                          : (half ? Layout::kGemmF16 : Layout::kGemmF32);
+  const Status s = check_constant(in, kConvW, dtype, layout, packing.packed_f32_elems() * dtype_bytes(dtype));
   if (!s.ok() || !in.has(kConvBiasF32)) return s;
   return check_constant(in, kConvBiasF32, DType::kF32, Layout::kPadded16, packing.vector_elems() * 4);
 }
@@ -55,9 +58,10 @@ void set_quantization(const PrepareInput& in, float lo, float hi, ConvParams* p)
 Status prepare_conv_operands(const PrepareInput& in, const ConvPacking& packing, float lo, float hi, ConvParams* p,
                              uint32_t bias_sets) {
   const DType dtype = in.tensor(kConvX).dtype;
-  if (dtype != DType::kF32 && dtype != DType::kS8)
+  if (dtype != DType::kF32 && dtype != DType::kF16 && dtype != DType::kS8)
     return {Code::kUnsupported, 0, static_cast<uint32_t>(DType::kS8), static_cast<uint32_t>(dtype)};
   p->quantized = dtype == DType::kS8 ? 1 : 0;
+  p->elem_bytes = dtype_bytes(dtype);
   // Before any size is computed in 32 bits.
   const uint64_t k_all = packing.depthwise
                              ? static_cast<uint64_t>(packing.kw) * ((packing.kh + 3) / 4 * 4)
@@ -65,7 +69,8 @@ Status prepare_conv_operands(const PrepareInput& in, const ConvPacking& packing,
   const uint64_t channels = (static_cast<uint64_t>(packing.n) + 15) / 16 * 16 * packing.groups;
   if (k_all > 0x7fffffff || channels > 0x7fffffff || k_all * channels > 0x7fffffff / 4 || bias_sets * channels > 0x7fffffff / 4)
     return {Code::kOutOfMemory, 0, 0xffffffffu, 0};
-  const Status s = p->quantized != 0 ? check_s8_operands(in, packing, bias_sets) : check_float_operands(in, packing);
+  const Status s =
+      p->quantized != 0 ? check_s8_operands(in, packing, bias_sets) : check_float_operands(in, packing, dtype);
   if (!s.ok()) return s;
   const uint32_t residual = conv_residual(p->quantized != 0);
   const uint32_t like_x[] = {in.out(), residual};  // dtype and, for 8 bits, quantization parameters
@@ -172,12 +177,10 @@ Status prepare_Conv2d(const PrepareInput& in, Prepared* out) {
   s = cut_conv_tasks(in, packing, &p, out);
   if (!s.ok()) return s;
 
-  const bool q = p.quantized != 0;
-  const kernels::Family family = packing.depthwise ? (q ? kernels::Family::kDwConvS8 : kernels::Family::kDwConvF32)
-                                                   : (q ? kernels::Family::kGemmS8 : kernels::Family::kGemmF32);
+  const kernels::Family family = conv_family(p, packing.depthwise);
   // Only the reference knows channel multipliers.
   const kernels::IsaSet isa = packing.depthwise && p.multiplier != 1 ? kernels::kIsaScalar : in.isa;
-  if (!out->use(kernels::select(family, q ? in.storage : kernels::Storage::kS8, isa)))
+  if (!out->use(kernels::select(family, p.quantized != 0 ? in.storage : kernels::Storage::kS8, isa)))
     return {Code::kUnsupported, 0, 0, static_cast<uint32_t>(family)};
   return {};
 }

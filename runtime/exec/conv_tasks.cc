@@ -25,8 +25,8 @@ struct Work {
 Work work_of(const PrepareInput& in, const ConvPacking& packing, const ConvParams& p) {
   const bool matrix = p.mode == ConvMode::kMatrix, q = p.quantized != 0;
   Work k;
-  k.elem = q ? 1 : 4;
-  k.weight_bytes = q ? packing.packed_s8_bytes() : packing.packed_f32_elems() * 4;
+  k.elem = p.elem_bytes;
+  k.weight_bytes = q ? packing.packed_s8_bytes() : packing.packed_f32_elems() * k.elem;
   k.panels = ceil_div(p.n, kernels::kGemmPanel);
   k.images = matrix ? 1 : p.images;
   k.rows = matrix ? p.images * p.h.out * p.w.out : p.h.out;

@@ -25,10 +25,8 @@ Status prepare_FullyConnected(const PrepareInput& in, Prepared* out) {
   p.multiplier = 1;
   s = cut_conv_tasks(in, packing, &p, out);
   if (!s.ok()) return s;
-  const bool q = p.quantized != 0;
-  if (!out->use(kernels::select(q ? kernels::Family::kGemmS8 : kernels::Family::kGemmF32, q ? in.storage : kernels::Storage::kS8,
-                                in.isa)))
-    return {Code::kUnsupported, 0, 0, 0};
+  const kernels::Storage storage = p.quantized != 0 ? in.storage : kernels::Storage::kS8;
+  if (!out->use(kernels::select(conv_family(p, false), storage, in.isa))) return {Code::kUnsupported, 0, 0, 0};
   return {};
 }
 

@@ -1,4 +1,5 @@
 // Operators that move bytes: Reshape, Transpose, Slice, Pad and Assign. Any dtype; quantized values keep their grid.
+#include "lathe/float16.h"
 #include "runtime/exec/checks.h"
 #include "runtime/exec/nd_copy.h"
 
@@ -142,7 +143,7 @@ bool fill_bits(const PrepareInput& in, float value, uint64_t* bits) {
   switch (in.tensor(in.out()).dtype) {
     case DType::kF32: *bits = __builtin_bit_cast(uint32_t, value); return true;
     case DType::kF64: *bits = __builtin_bit_cast(uint64_t, static_cast<double>(value)); return true;
-    case DType::kF16:
+    case DType::kF16: *bits = float_to_half(value); return true;
     case DType::kBF16: *bits = 0; return value == 0;
     default: break;
   }

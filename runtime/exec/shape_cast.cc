@@ -1,5 +1,6 @@
 // Shape and Cast. Shape subgraphs run through the same executor when they are folded, so both take every plain dtype they
 // meet there.
+#include "kernels/eltwise/eltwise.h"
 #include "runtime/exec/checks.h"
 #include "runtime/exec/split.h"
 
@@ -100,8 +101,9 @@ void run_Shape(const RunContext& ctx, const BoundStep& step) {
 
 Status prepare_Cast(const PrepareInput& in, Prepared* out) {
   const DType from = in.tensor(0).dtype, to = in.tensor(in.out()).dtype;
-  if (!can_cast(from) || !is_plain(in, 0) || has_quant(in, 0)) return unsupported_operand(in, 0);
-  if (!can_cast(to) || has_quant(in, in.out())) return unsupported_operand(in, in.out());
+  const bool widens = from == DType::kF16 && to == DType::kF32, narrows = from == DType::kF32 && to == DType::kF16;
+  if (!(can_cast(from) || widens) || !is_plain(in, 0) || has_quant(in, 0)) return unsupported_operand(in, 0);
+  if (!(can_cast(to) || narrows) || has_quant(in, in.out())) return unsupported_operand(in, in.out());
   if (in.program->attrs<CastAttrs>(*in.step).to != static_cast<int32_t>(to))
     return refuse(in, Code::kInvalidArgument, static_cast<uint32_t>(to));
   const uint32_t n = elems(in, 0);
@@ -110,7 +112,9 @@ Status prepare_Cast(const PrepareInput& in, Prepared* out) {
   p.from = static_cast<uint32_t>(from);
   p.to = static_cast<uint32_t>(to);
   p.split = split_work(1, n, n, in.threads, 64);
-  return {};
+  if (!widens && !narrows) return {};
+  const kernels::Family family = widens ? kernels::Family::kWidenF16 : kernels::Family::kNarrowF16;
+  return out->use(kernels::select(family, kernels::Storage::kS8, in.isa)) ? Status{} : refuse(in, Code::kUnsupported);
 }
 
 void run_Cast(const RunContext& ctx, const BoundStep& step) {
@@ -120,6 +124,15 @@ void run_Cast(const RunContext& ctx, const BoundStep& step) {
   uint8_t* y = ctx.out<uint8_t>(step, 0);
   ctx.parallel(p.split.tasks(), [&](uint32_t task, uint32_t) {
     const TaskRange r = task_range(p.split, task);
+    const uint32_t n = r.inner_end - r.inner_begin;
+    if (from == DType::kF16) {
+      const auto *halves = reinterpret_cast<const uint16_t*>(x) + r.inner_begin;
+      return ctx.kernel<kernels::WidenF16Fn>(step)({halves, reinterpret_cast<float*>(y) + r.inner_begin, n});
+    }
+    if (to == DType::kF16) {
+      const auto *floats = reinterpret_cast<const float*>(x) + r.inner_begin;
+      return ctx.kernel<kernels::NarrowF16Fn>(step)({floats, reinterpret_cast<uint16_t*>(y) + r.inner_begin, n});
+    }
     for (uint32_t i = r.inner_begin; i < r.inner_end; ++i) {
       if (from == DType::kF32) store_real(to, y, i, static_cast<double>(load<float>(x, i)));
       else if (is_floating(from)) store_real(to, y, i, load<double>(x, i));

@@ -241,35 +241,40 @@ class QuantizedConv {
   BuiltProgram built_;
 };
 
-class FloatConv {
+// Real: float, or half precision in its bits; a bias is float either way.
+template <class Real>
+class RealConv {
  public:
-  FloatConv(const ConvCase& c, uint32_t seed, bool fully_connected = false) : c_(c) {
+  RealConv(const ConvCase& c, uint32_t seed, bool fully_connected = false) : c_(c) {
     std::mt19937 rng(seed);
     const int icg = c.ic / c.groups;
-    w_ = random_vector<float>(rng, static_cast<size_t>(c.oc * c.kh * c.kw * icg), -1, 1);
+    w_ = random_reals(rng, static_cast<size_t>(c.oc * c.kh * c.kw * icg));
     bias_ = random_vector<float>(rng, static_cast<size_t>(c.oc), -1, 1);
-    x_ = random_vector<float>(rng, static_cast<size_t>(c.n * c.h * c.w * c.ic) + 16, -1, 1);
-    residual_ = random_vector<float>(rng, out_elems() + 16, -1, 1);
+    x_ = random_reals(rng, static_cast<size_t>(c.n * c.h * c.w * c.ic) + 32);
+    residual_ = random_reals(rng, out_elems() + 32);
     build(fully_connected);
   }
   size_t out_elems() const { return static_cast<size_t>(c_.n * c_.oh() * c_.ow() * c_.oc); }
-  // The largest error that rounding can cause, for values of order one.
-  double tolerance() const { return 3e-7 * (8 + c_.kh * c_.kw * c_.ic / c_.groups); }
+  // The largest error that rounding can cause a result of `want`, for operands of order one.
+  double tolerance(double want) const {
+    return 3e-7 * (8 + c_.kh * c_.kw * c_.ic / c_.groups) + kernels::storage_error<Real>(want);
+  }
   std::vector<double> expected() const {
     std::vector<double> y(out_elems());
     for_each_product(c_, [&](int out, int in, int w) {
       if (in >= 0)
         y[static_cast<size_t>(out)] +=
-            static_cast<double>(x_[static_cast<size_t>(in)]) * static_cast<double>(w_[static_cast<size_t>(w)]);
+            static_cast<double>(kernels::real(x_[static_cast<size_t>(in)])) *
+            static_cast<double>(kernels::real(w_[static_cast<size_t>(w)]));
     });
     for (size_t i = 0; i < y.size(); ++i) {
       if (c_.bias) y[i] += static_cast<double>(bias_[i % static_cast<size_t>(c_.oc)]);
-      if (c_.residual) y[i] += static_cast<double>(residual_[i]);
+      if (c_.residual) y[i] += static_cast<double>(kernels::real(residual_[i]));
       y[i] = std::fmin(std::fmax(y[i], static_cast<double>(c_.lo)), static_cast<double>(c_.hi));
     }
     return y;
   }
-  std::vector<float> run(const Run& r) const { return execute<float>(*this, r); }
+  std::vector<Real> run(const Run& r) const { return execute<Real>(*this, r); }
   uint64_t macs() const { return static_cast<uint64_t>(out_elems()) * w_.size() / static_cast<uint64_t>(c_.oc); }
   const BuiltProgram& built() const { return built_; }
   std::vector<const void*> inputs() const {
@@ -280,13 +285,23 @@ class FloatConv {
   }
 
  private:
+  static constexpr bool kHalf = sizeof(Real) == 2;
+  static constexpr DType kDType = kHalf ? DType::kF16 : DType::kF32;
+
+  static std::vector<Real> random_reals(std::mt19937& rng, size_t n) {
+    std::vector<Real> v(n);
+    kernels::fill_reals(rng, v.data(), n, -1, 1);
+    return v;
+  }
+
   void build(bool fully_connected) {
     const int icg = c_.ic / c_.groups;
     const auto u = [](int v) { return static_cast<uint32_t>(v); };
     const ConvPacking p = fully_connected ? fully_connected_packing(u(c_.oc), u(c_.ic))
                                           : conv_packing(c_.attrs(), u(c_.oc), u(c_.kh), u(c_.kw), u(icg));
-    std::vector<float> packed(p.packed_f32_elems());
-    p.pack_f32(w_.data(), packed.data());
+    std::vector<Real> packed(p.packed_f32_elems());
+    if constexpr (kHalf) p.pack_f16(w_.data(), packed.data());
+    else p.pack_f32(w_.data(), packed.data());
     ProgramBuilder b;
     const std::vector<TestDim> xd =
         fully_connected ? std::vector<TestDim>{c_.n, c_.ic} : std::vector<TestDim>{c_.n, c_.h, c_.w, c_.ic};
@@ -296,12 +311,13 @@ class FloatConv {
         fully_connected ? std::vector<TestDim>{c_.oc, c_.ic} : std::vector<TestDim>{c_.oc, c_.kh, c_.kw, icg};
     x_shape_ = fully_connected ? Shape{{c_.n, c_.ic}, 2} : shape4(c_.n, c_.h, c_.w, c_.ic);
     y_shape_ = fully_connected ? Shape{{c_.n, c_.oc}, 2} : shape4(c_.n, c_.oh(), c_.ow(), c_.oc);
-    const uint32_t x = b.input(DType::kF32, xd);
-    const uint32_t r = c_.residual ? b.input(DType::kF32, yd) : kNoTensor;
-    const uint32_t y = b.output(DType::kF32, yd);
+    const uint32_t x = b.input(kDType, xd);
+    const uint32_t r = c_.residual ? b.input(kDType, yd) : kNoTensor;
+    const uint32_t y = b.output(kDType, yd);
     const uint32_t bias = c_.bias ? b.constant(DType::kF32, {c_.oc}, padded(p, bias_), Layout::kPadded16) : kNoTensor;
-    const std::vector<uint32_t> operands = {
-        x, b.constant(DType::kF32, wd, packed, p.depthwise ? Layout::kDwConvF32 : Layout::kGemmF32), bias, r};
+    const Layout dense = kHalf ? Layout::kGemmF16 : Layout::kGemmF32, depthwise = kHalf ? Layout::kDwConvF16 : Layout::kDwConvF32;
+    const Layout layout = p.depthwise ? depthwise : dense;
+    const std::vector<uint32_t> operands = {x, b.constant(kDType, wd, packed, layout), bias, r};
     if (fully_connected) {
       b.step(Op::kFullyConnected, FullyConnectedAttrs{c_.lo, c_.hi}, operands, {y});
     } else {
@@ -311,9 +327,12 @@ class FloatConv {
   }
 
   ConvCase c_;
-  std::vector<float> x_, w_, bias_, residual_;
+  std::vector<Real> x_, w_, residual_;
+  std::vector<float> bias_;
   Shape x_shape_, y_shape_;
   BuiltProgram built_;
 };
+
+using FloatConv = RealConv<float>;
 
 }  // namespace lathe::test

@@ -149,21 +149,26 @@ void check_quantized(const ConvCase& c, uint32_t seed, bool fully_connected) {
   }
 }
 
-void check_float(const ConvCase& c, uint32_t seed, bool fully_connected) {
-  const FloatConv problem(c, seed, fully_connected);
+template <class Real>
+void check_real(const ConvCase& c, uint32_t seed, bool fully_connected) {
+  const RealConv<Real> problem(c, seed, fully_connected);
   const auto want = problem.expected();
-  std::vector<float> before;
+  std::vector<Real> before;
   for (const Run& run : all_runs()) {
-    INFO(c << " isa " << run.isa << " threads " << run.threads);
+    INFO(c << " isa " << run.isa << " threads " << run.threads << " bytes " << sizeof(Real));
     const auto got = problem.run(run);
     REQUIRE(got.size() == want.size());
-    double error = 0;
-    for (size_t i = 0; i < got.size(); ++i) error = std::fmax(error, std::fabs(static_cast<double>(got[i]) - want[i]));
-    REQUIRE(error <= problem.tolerance());
+    for (size_t i = 0; i < got.size(); ++i)
+      REQUIRE(std::fabs(static_cast<double>(kernels::real(got[i])) - want[i]) <= problem.tolerance(want[i]));
     // Runs come in pairs of thread counts: on one ISA they agree bit for bit.
     if (run.threads != 1) REQUIRE(got == before);
     before = got;
   }
+}
+
+void check_float(const ConvCase& c, uint32_t seed, bool fully_connected) {
+  check_real<float>(c, seed, fully_connected);
+  check_real<uint16_t>(c, seed, fully_connected);
 }
 
 }  // namespace
@@ -179,7 +184,9 @@ TEST_CASE("8-bit convolutions equal the definition bit for bit on every ISA and 
   }
 }
 
-TEST_CASE("float convolutions are within tolerance of the definition on every ISA, and equal on every thread count") {
+TEST_CASE(
+    "float and half-precision convolutions are within tolerance of the definition on every ISA, and equal on every thread "
+    "count") {
   uint32_t seed = 200;
   for (const ConvCase& c : kCases) check_float(c, seed++, false);
 }

@@ -25,6 +25,12 @@ std::vector<Sample> samples() {
            "zero_point=1) = Add (%p, %k)\n"
            "%m : s8[N,3] quant(scale=25, zero_point=4) = Mean (%a) {axes=[1,2], keep_dims=0}\n%y : s8[N,5] quant(scale=2, "
            "zero_point=0) = FullyConnected \"head\" (%m, %u)\noutput %y\n"},
+      {"half precision, dense and depthwise",
+       "input %x : f32[N,3,3,2]\n%h = Cast (%x) {to=2}\n"
+       "constant %w : f16[3,1,1,2] = x\"003c0080004200bc00380044\"\nconstant %d : f16[3,1,1,1] = x\"003c00b80040\"\n" +
+           random_f32("b", {3}, 8) +
+           "%c = Conv2d (%h, %w, %b)\n%e = Conv2d (%c, %d) {groups=3, lo=0}\n%s = Sigmoid (%e)\n%y = Cast (%s) {to=1}\n"
+           "output %y\n"},
       {"concatenation and symbolic sizes",
        "input %x : f32[N,L,4]\ninput %z : f32[N,L,4]\n%c = Concat (%x, %z) {axis=1}\n%s = Slice (%c) {axes=[1], begins=[1], "
        "ends=[1000], steps=[2]}\n%y = Softmax (%s) {axis=2}\noutput %y\n"},

@@ -1,0 +1,170 @@
+#include "quant/half.h"
+
+#include <cmath>
+#include <map>
+
+#include "graph/op_def.h"
+#include "lathe/float16.h"
+#include "quant/decide.h"
+
+namespace lathe {
+namespace {
+
+bool is_f32(const Graph& graph, ValueId v) { return v == kNoId || graph.value(v).type.dtype == DType::kF32; }
+
+// Why a node stays float; empty if it does not.
+class Rules {
+ public:
+  Rules(const Graph& graph, const HalfOptions& options) : graph_(graph), options_(options), used_(options.keep_float.size()) {}
+
+  std::string reason(const Node& node) {
+    if (kept(node)) return "kept by --keep";
+    if (op_def(node.op).half == HalfForm::kNone) return "no half-precision form";
+    bool real = !node.outputs.empty();
+    for (const ValueId v : node.outputs) real = real && is_f32(graph_, v);
+    if (!real) return "its result is no float";
+    for (const ValueId v : node.outputs) {
+      const auto range = options_.ranges.find(graph_.value(v).name);
+      if (range == options_.ranges.end()) continue;
+      const double reach = std::max(std::fabs(double{range->second.min}), std::fabs(double{range->second.max}));
+      if (reach > kMaxHalfRange) return "calibration saw " + std::to_string(static_cast<int64_t>(reach));
+    }
+    return {};
+  }
+
+  Result<void> all_used() const {
+    for (size_t i = 0; i < used_.size(); ++i) {
+      if (!used_[i]) return fail(Code::kInvalidArgument, "--keep " + options_.keep_float[i] + ": matches no node and no op type");
+    }
+    return {};
+  }
+
+ private:
+  bool kept(const Node& node) {
+    bool any = false;
+    for (size_t i = 0; i < options_.keep_float.size(); ++i) {
+      const std::string& pattern = options_.keep_float[i];
+      if (!matches_pattern(pattern, node.name) && !matches_pattern(pattern, op_name(node.op))) continue;
+      used_[i] = any = true;
+    }
+    return any;
+  }
+
+  const Graph& graph_;
+  const HalfOptions& options_;
+  std::vector<bool> used_;
+};
+
+// Builds the new graph node by node. Every float value has at most one float and one half counterpart, made when first asked for.
+class Converter {
+ public:
+  explicit Converter(const Graph& source) : source_(source), graph_(source.dim_table()) {}
+
+  void add_inputs() {
+    graph_.metadata = source_.metadata;
+    for (const ValueId v : source_.inputs())
+      float_[v] = graph_.add_input(source_.value(v).name, source_.value(v).type, source_.value(v).quant);
+  }
+
+  Result<void> add(const Node& node, bool half) {
+    const OpDef& def = op_def(node.op);
+    std::vector<ValueId> inputs;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const ValueId v = node.inputs[i];
+      const bool as_it_is = !half || !is_f32(source_, v) || quant_rule(def, i).role == QuantRole::kBias;
+      LATHE_TRY(const ValueId in, v == kNoId ? Result<ValueId>(kNoId) : as_it_is ? as_float(v) : as_half(v));
+      inputs.push_back(in);
+    }
+    std::vector<std::string> names;
+    std::vector<std::optional<Quant>> quants;
+    for (const ValueId v : node.outputs) {
+      const std::string& name = source_.value(v).name;
+      names.push_back(half && source_.is_output(v) ? graph_.fresh_name(name + ":f16") : name);
+      quants.push_back(source_.value(v).quant);
+    }
+    LATHE_TRY(const NodeId id, graph_.add_node(node.op, node.attrs, std::move(inputs), node.name, names, std::move(quants)));
+    for (size_t i = 0; i < node.outputs.size(); ++i) (half ? half_ : float_)[node.outputs[i]] = graph_.node(id).outputs[i];
+    return {};
+  }
+
+  Result<void> add_outputs() {
+    for (const ValueId v : source_.outputs()) {
+      LATHE_TRY(const ValueId out, as_float(v));
+      graph_.add_output(out);
+    }
+    return {};
+  }
+
+  HalfResult take() { return {std::move(graph_), {}, std::move(clamped_)}; }
+
+ private:
+  Result<ValueId> as_float(ValueId v) {
+    if (const auto found = float_.find(v); found != float_.end()) return found->second;
+    const Value& value = source_.value(v);
+    if (value.kind == ValueKind::kConstant)
+      return float_[v] = graph_.add_constant(value.name, value.type, value.constant, value.quant);
+    if (value.kind == ValueKind::kVariable) return float_[v] = graph_.add_variable(value.name, value.type, value.constant);
+    const std::string name = source_.is_output(v) ? value.name : graph_.fresh_name(value.name + ":f32");
+    LATHE_TRY(float_[v], cast(half_.at(v), DType::kF32, name));
+    return float_[v];
+  }
+
+  Result<ValueId> as_half(ValueId v) {
+    if (const auto found = half_.find(v); found != half_.end()) return found->second;
+    const Value& value = source_.value(v);
+    if (value.kind == ValueKind::kConstant) {
+      LATHE_TRY(half_[v], narrow(value));
+      return half_[v];
+    }
+    LATHE_TRY(const ValueId real, as_float(v));
+    LATHE_TRY(half_[v], cast(real, DType::kF16, graph_.fresh_name(value.name + ":f16")));
+    return half_[v];
+  }
+
+  Result<ValueId> cast(ValueId v, DType to, const std::string& name) {
+    LATHE_TRY(const NodeId id,
+              graph_.add_node(Op::kCast, CastAttrs{static_cast<int32_t>(to)}, {v}, graph_.fresh_name(name + ":cast"), {name}));
+    return graph_.node(id).outputs[0];
+  }
+
+  Result<ValueId> narrow(const Value& value) {
+    std::vector<uint16_t> halves;
+    size_t beyond = 0;
+    for (const float f : value.constant.as<float>()) {
+      if (!std::isfinite(f)) return fail(Code::kInvalidArgument, "'" + value.name + "' has an element that is not finite");
+      beyond += std::fabs(f) > kMaxHalf;
+      halves.push_back(float_to_half(std::min(std::max(f, -kMaxHalf), kMaxHalf)));
+    }
+    if (beyond > 0) clamped_.push_back(value.name + ": " + std::to_string(beyond));
+    return graph_.add_constant(graph_.fresh_name(value.name), {DType::kF16, value.type.dims}, Constant::of(halves));
+  }
+
+  const Graph& source_;
+  Graph graph_;
+  std::map<ValueId, ValueId> float_, half_;
+  std::vector<std::string> clamped_;
+};
+
+}  // namespace
+
+Result<HalfResult> half_graph(const Graph& graph, const HalfOptions& options) {
+  Rules rules(graph, options);
+  Converter converter(graph);
+  converter.add_inputs();
+  std::vector<HalfRow> rows;
+  for (const NodeId n : graph.order()) {
+    const Node& node = graph.node(n);
+    std::string reason = rules.reason(node);
+    const bool half = reason.empty();
+    if (auto done = converter.add(node, half); !done)
+      return tl::unexpected(with_context(std::move(done.error()), "node '" + node.name + "'"));
+    rows.push_back({node.name, op_name(node.op), half, std::move(reason)});
+  }
+  LATHE_CHECK_OK(rules.all_used());
+  LATHE_CHECK_OK(converter.add_outputs());
+  HalfResult result = converter.take();
+  result.rows = std::move(rows);
+  return result;
+}
+
+}  // namespace lathe

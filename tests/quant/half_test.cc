@@ -1,0 +1,121 @@
+#include "quant/half.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "graph/lower/lower.h"
+#include "lathe/float16.h"
+#include "tests/graph/graph_run.h"
+#include "tests/kernels/under_test.h"
+
+using namespace lathe;
+using namespace lathe::test;
+
+namespace {
+
+// Every kind of op: native, widened, and one that moves bytes; a depthwise and a grouped convolution, padding and a residual.
+std::string network() {
+  return "input %x : f32[2,9,9,3]\n" + random_f32("w1", {20, 3, 3, 3}, 1) + random_f32("b1", {20}, 2) +
+         random_f32("w2", {20, 3, 3, 1}, 3) + random_f32("w3", {20, 1, 1, 20}, 4) + random_f32("b3", {20}, 5) +
+         random_f32("w4", {40, 3, 3, 10}, 6) + random_f32("w5", {10, 40}, 7) + random_f32("scale", {40}, 8, 0.5f, 2.0f) +
+         "%a = Conv2d (%x, %w1, %b1) {pad=[1,1,1,1], lo=0, hi=6}\n"
+         "%d = Conv2d (%a, %w2) {pad=[1,1,1,1], groups=20}\n"
+         "%r = Conv2d (%d, %w3, %b3, %a)\n"
+         "%g = Conv2d (%r, %w4) {pad=[1,1,1,1], stride=[2,2], groups=2, lo=0}\n"
+         "%s = Sigmoid (%g)\n"
+         "%m = Mul (%g, %scale)\n"
+         "%c = Concat (%s, %m) {axis=1}\n"
+         "%p = MaxPool2d (%c) {kernel=[2,2], stride=[2,2]}\n"
+         "%h = Mean (%p) {axes=[1,2], keep_dims=0}\n"
+         "%f = FullyConnected (%h, %w5)\n"
+         "%y = Softmax (%f) {axis=1}\n"
+         "output %y\noutput %g\n";
+}
+
+const HalfRow& row(const HalfResult& r, const std::string& node) {
+  const auto it = std::find_if(r.rows.begin(), r.rows.end(), [&](const HalfRow& h) { return h.node == node; });
+  REQUIRE(it != r.rows.end());
+  return *it;
+}
+
+HalfResult halved(const Graph& g, const HalfOptions& options = {}) {
+  auto r = half_graph(g, options);
+  REQUIRE_MESSAGE(r, r.error().message);
+  const auto good = verify(r->graph);
+  REQUIRE_MESSAGE(good, good.error().message);
+  return std::move(*r);
+}
+
+DType dtype_of(const Graph& g, const std::string& value) { return g.value(g.find_value(value)).type.dtype; }
+
+size_t count(const Graph& g, Op op) {
+  return static_cast<size_t>(std::count_if(g.order().begin(), g.order().end(), [&](NodeId n) { return g.node(n).op == op; }));
+}
+
+}  // namespace
+
+TEST_CASE("a float network becomes half between its inputs and outputs, biases aside") {
+  const Graph g = parsed(network());
+  const HalfResult r = halved(g);
+  for (const HalfRow& h : r.rows) CHECK_MESSAGE(h.half, h.node << ": " << h.reason);
+  for (const char* value : {"a", "d", "r", "s", "m", "c", "p", "h", "f"}) CHECK(dtype_of(r.graph, value) == DType::kF16);
+  CHECK(dtype_of(r.graph, "x") == DType::kF32);
+  CHECK(dtype_of(r.graph, "y") == DType::kF32);
+  CHECK(dtype_of(r.graph, "g") == DType::kF32);
+  CHECK(dtype_of(r.graph, "b1") == DType::kF32);
+  CHECK(count(r.graph, Op::kCast) == 3);  // one input, two outputs
+}
+
+TEST_CASE("a half network computes the float one within half precision, on every instruction set") {
+  const Graph g = parsed(network());
+  const HalfResult r = halved(g);
+  const auto want = run_graph(g);
+  std::vector<kernels::IsaSet> levels;
+  for (const auto& level : kernels::kIsaLevels) {
+    if (!kernels::covers(kernels::runnable_isa(), level.set)) continue;
+    const double difference = relative_difference(run_graph(r.graph, {.isa = level.set}), want);
+    INFO(level.name);
+    CHECK(difference < 4e-3);
+    CHECK(difference > 1e-7);  // it does round
+    levels.push_back(level.set);
+  }
+  CHECK(levels.size() > 0);
+}
+
+TEST_CASE("nodes stay float where they are told to, where calibration saw too much, or where they have no half form") {
+  const Graph g = parsed(network());
+  const HalfResult r = halved(g, {.keep_float = {"softmax", "d"}, .ranges = {{"g", {-3.0, 40000.0}}, {"m", {-32768.0, 1.0}}}});
+  CHECK(!row(r, "y").half);
+  CHECK(!row(r, "d").half);
+  CHECK(!row(r, "g").half);
+  CHECK(row(r, "g").reason == "calibration saw 40000");
+  CHECK(row(r, "m").half);
+  CHECK(dtype_of(r.graph, "d") == DType::kF32);
+  CHECK(relative_difference(run_graph(r.graph), run_graph(g)) < 4e-3);
+
+  const auto unknown = half_graph(g, {.keep_float = {"no_such_node"}});
+  REQUIRE(!unknown);
+  CHECK(unknown.error().message.find("no_such_node") != std::string::npos);
+}
+
+TEST_CASE("constants beyond the largest half are clamped and listed, those that are not finite are refused") {
+  const auto graph = [](const std::string& values) {
+    return parsed("input %x : f32[4,2]\nconstant %w : f32[1,2] = " + values + "\n%y = FullyConnected (%x, %w)\noutput %y\n");
+  };
+  const HalfResult r = halved(graph("[70000, -65504]"));
+  REQUIRE(r.clamped.size() == 1);
+  CHECK(r.clamped[0] == "w: 1");
+  const auto w = r.graph.value(r.graph.find_value("w")).constant.as<uint16_t>();
+  CHECK(half_to_float(w[0]) == 65504.0f);
+  CHECK(half_to_float(w[1]) == -65504.0f);
+  CHECK(halved(graph("[65504, 1]")).clamped.empty());
+}
+
+TEST_CASE("an op without a half form is refused when it is lowered, by name") {
+  const Graph g = parsed("input %x : f16[3]\n%y = Shape (%x)\noutput %y\n");
+  const auto image = lower(g, Target::kHost);
+  REQUIRE(!image);
+  CHECK(image.error().message.find("Shape 'y'") != std::string::npos);
+}
