@@ -9,7 +9,7 @@ constexpr uint32_t max_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
 constexpr uint32_t ceil_div(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
 
 // Below this many multiply-adds waking a second thread costs more than it brings.
-constexpr uint64_t kParallelMacsS8 = 400000, kParallelMacsF32 = 100000;
+constexpr uint64_t kParallelMacsS8 = 400000, kParallelMacsF32 = 200000;
 // Weights from here on are better split than read by every thread.
 constexpr uint32_t kLargeWeights = 262144;
 // Input that stays near while one group of panels after the other passes over it.
@@ -39,7 +39,10 @@ Work work_of(const PrepareInput& in, const ConvPacking& packing, const ConvParam
 uint32_t most_rows(const PrepareInput& in, const ConvParams& p, const Work& k) {
   const uint32_t row_bytes = max_u32(p.w.in * p.ic * k.elem, 1);
   switch (p.mode) {
-    case ConvMode::kMatrix: return max_u32(49152 / max_u32(p.ic * k.elem, 1) / 12, 1) * 12;
+    case ConvMode::kMatrix:
+      if (p.quantized != 0) return max_u32(49152 / max_u32(p.ic * k.elem, 1) / 12, 1) * 12;
+      // Float kernels cut pixels and k themselves; large weights are read once, else rows stay near for all panels.
+      return k.weight_bytes > 2 * kNearBytes ? max_u32(k.rows, 1) : max_u32(kNearBytes / max_u32(p.ic * k.elem, 1) / 24, 4) * 24;
     // Kernels pass over all rows once per block of channels.
     case ConvMode::kDepthwise: return max_u32(131072 / row_bytes / p.h.stride, 8);
     case ConvMode::kDense: break;
@@ -95,7 +98,8 @@ ConvBorder choose_border(const ConvParams& p) {
 
 Status cut_conv_tasks(const PrepareInput& in, const ConvPacking& packing, ConvParams* p, Prepared* out) {
   const Work k = work_of(in, packing, *p);
-  p->call_panels = p->mode != ConvMode::kMatrix && k.weight_bytes > 24576 ? 4 : k.panels;
+  const bool few_panels = p->mode != ConvMode::kMatrix && (p->quantized != 0 || p->border == ConvBorder::kSkip);
+  p->call_panels = few_panels && k.weight_bytes > 24576 ? 4 : k.panels;
   const uint32_t rows = max_u32(k.rows, 1);
   uint32_t block = min_u32(most_rows(in, *p, k), rows);
   p->panel_tasks = panel_parts(*p, k);
