@@ -1,5 +1,6 @@
 // Elementwise kernels for NEON.
 #include "kernels/math/arm_neon_lanes.h"
+#include "kernels/math/arm_neon_storage.h"
 
 #include "kernels/eltwise/simd_loops.h"
 
@@ -11,6 +12,24 @@ void binary_s8_arm_neon(const BinaryS8Args& g) { binary_8<Lanes, false>(g); }
 void regrid_s8_arm_neon(const RegridS8Args& g) { regrid_8<Lanes, false>(g); }
 void quantize_f32_s8_arm_neon(const QuantizeF32Args& g) { quantize_8<Lanes, false>(g); }
 void dequantize_s8_f32_arm_neon(const DequantizeF32Args& g) { dequantize_8<Lanes, false>(g); }
+
+void widen_f16_arm_neon(const WidenF16Args& g) {
+  uint32_t i = 0;
+  for (; i + 4 <= g.n; i += 4) vst1q_f32(g.y + i, load4(g.x + i));
+  if (i == g.n) return;
+  uint16_t rest[4] = {};
+  for (uint32_t k = 0; k < g.n - i; ++k) rest[k] = g.x[i + k];
+  store4(g.y + i, load4(rest), g.n - i);
+}
+
+void narrow_f16_arm_neon(const NarrowF16Args& g) {
+  uint32_t i = 0;
+  for (; i + 4 <= g.n; i += 4) store4(g.y + i, load4(g.x + i), 4);
+  if (i == g.n) return;
+  float rest[4] = {};
+  for (uint32_t k = 0; k < g.n - i; ++k) rest[k] = g.x[i + k];
+  store4(g.y + i, load4(rest), g.n - i);
+}
 
 // The table fills sixteen registers. TBL gives 0 for an index past its 64 bytes, TBX keeps what is there: four look-ups, each 64
 // further down, leave the one that was in range.

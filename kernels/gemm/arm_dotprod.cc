@@ -1,7 +1,7 @@
 // 8-bit segment GEMM for NEON with dot products, s8 storage: tiles of 8 pixels x 8 channels or 4 x 16 (arm_gemm_s8.h).
 //
-// Sixteen k of a pixel are one register, of which SDOT multiplies a quad with a quad of four channels: 16 k of a tile of 8 x 8 are
-// 16 loads and 64 SDOT, nothing else, without a spill: 0.08 instructions per product.
+// Sixteen k of a pixel are one register, of which SDOT multiplies a quad with a quad of four channels: 16 k of a tile of 8 x 8
+// are 16 loads and 64 SDOT, nothing else, without a spill: 0.08 instructions per product.
 #include "kernels/gemm/arm_gemm_s8.h"
 
 namespace lathe::kernels {

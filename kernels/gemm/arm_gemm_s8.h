@@ -1,13 +1,14 @@
 // The 8-bit GEMM for the Arm files of this folder: walks over channels and pixels, and the three ways in which sums end.
 //
 // A tile is some pixels by 8 channels, half a panel, so that no channel count costs more than the next multiple of 8; where there
-// are few pixels it is half as many by 16, so that weights, which then set the pace, are read once. M, the ISA file's, has kPixels,
-// the largest number of pixels by 8 channels, and add_segment, the inner product.
+// are few pixels it is half as many by 16, so that weights, which then set the pace, are read once. M, the ISA file's, has
+// kPixels, the largest number of pixels by 8 channels, and add_segment, the inner product.
 #pragma once
 #include <arm_neon.h>
 
 #include "kernels/gemm/pixels.h"
 #include "kernels/gemm/requantize_arm_neon.h"
+#include "kernels/math/arm_neon_storage.h"
 
 namespace lathe::kernels {
 namespace {
@@ -79,16 +80,6 @@ struct FinishBytes {
   }
 };
 
-// The first n < 4 floats.
-LATHE_INLINE void store_first(float* y, float32x4_t v, uint32_t n) {
-  float32x2_t part = vget_low_f32(v);
-  if ((n & 2) != 0) {
-    vst1_f32(y, part);
-    y += 2, part = vget_high_f32(v);
-  }
-  if ((n & 1) != 0) vst1_lane_f32(y, part, 0);
-}
-
 // Ends a tile in floats, step by step as GemmS8F32Args says.
 struct FinishFloats {
   using Y = float;
@@ -108,19 +99,9 @@ struct FinishFloats {
         if (g->bias_f32 != nullptr) x = vaddq_f32(x, vld1q_f32(g->bias_f32 + c + 4 * v));
         if (px.residual != nullptr) x = vaddq_f32(x, vld1q_f32(px.residual + px.residual_at[r] + c + 4 * v));
         x = clamp_with_nan(x, lo, hi);
-        if (n >= 4 * v + 4) {
-          vst1q_f32(y + 4 * v, x);
-        } else if (n > 4 * v) {
-          store_first(y + 4 * v, x, n - 4 * v);
-        }
+        if (n > 4 * v) store4(y + 4 * v, x, n - 4 * v);
       }
     }
-  }
-
-  // lathe/arith.h's clamp_f32 bit for bit, signs of zeros included: a NaN passes both comparisons.
-  LATHE_INLINE static float32x4_t clamp_with_nan(float32x4_t v, float32x4_t lo, float32x4_t hi) {
-    const float32x4_t a = vbslq_f32(vcltq_f32(v, lo), lo, v);
-    return vbslq_f32(vcgtq_f32(a, hi), hi, a);
   }
 };
 
