@@ -5,8 +5,9 @@
 #
 #   (none)      release build with g++; the suite uncapped and under each LATHE_ISA
 #   --sanitize  instead: AddressSanitizer and UndefinedBehaviorSanitizer
-#   --cross     instead: the core for aarch64 and for Cortex-M4, and models that the host
-#               quantized on both, under QEMU; installs their toolchains
+#   --cross     instead: the core for aarch64, on a processor with and on one without dot
+#               products, and for Cortex-M4, and models that the host quantized on all of
+#               them, under QEMU; installs their toolchains
 #   --clang     instead: release build with clang++
 #
 # Options add up. Exit status 0 only if something ran and nothing failed. Real
@@ -62,12 +63,17 @@ sanitize() {
     -Db_sanitize=address,undefined -Db_lundef=false -Dwerror=false
 }
 
+# cross_leg TARGET LABEL 'RUN_ALL-OPTIONS'
+cross_leg() {
+  leg "$1$2" "build-$1" "--uncapped-only --timeout-multiplier 30 $3" \
+    --buildtype=release --cross-file "tests/cross/$1.ini" -Dcore_only=true
+}
+
+# The core's tests on an Arm with dot products, and its kernels once more on one without.
 cross() {
-  local target
-  for target in aarch64 cortex-m4; do
-    leg "$target" "build-$target" '--uncapped-only --timeout-multiplier 30' \
-      --buildtype=release --cross-file "tests/cross/$target.ini" -Dcore_only=true
-  done
+  QEMU_CPU=neoverse-n1 LATHE_EXPECT_ISA=dotprod cross_leg aarch64 ' with dot products' ''
+  QEMU_CPU=cortex-a53 LATHE_EXPECT_ISA=neon cross_leg aarch64 ' without dot products' '--suite kernels'
+  cross_leg cortex-m4 '' ''
   leg 'models on other processors' build '--uncapped-only --suite firmware' --buildtype=release
 }
 

@@ -5,6 +5,8 @@
 #
 # cortex-m4 (the default) is bare metal; aarch64 and host are the same program on Linux. DIR holds
 # model.h, model.cc and model_cases.h as `lathe embed --with-cases` writes them; model.elf and the objects go there too.
+# For aarch64 the NEON kernels are compiled as well: those that `lathe embed --kernels neon` (or dotprod) chose are linked.
+# QEMU_CPU names the processor that QEMU is for aarch64: cortex-a53, unless you say otherwise.
 # Exit status: 0 if every output equals the host's, 77 if a tool is missing.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -31,7 +33,7 @@ case $target in
     qemu=(qemu-system-arm -M mps2-an386 -display none -serial none -monitor none
       -semihosting-config enable=on,target=native -kernel) ;;
   aarch64)
-    prefix=aarch64-linux-gnu- board=examples/firmware/linux cpu=() link=(-static) qemu=(qemu-aarch64 -cpu cortex-a53) ;;
+    prefix=aarch64-linux-gnu- board=examples/firmware/linux cpu=() link=(-static) qemu=(qemu-aarch64 -cpu "${QEMU_CPU:-cortex-a53}") ;;
   host) prefix= board=examples/firmware/linux cpu=() link=() qemu=(env) ;;
   *) printf 'firmware: unknown target %s\n' "$target" >&2; exit 2 ;;
 esac
@@ -50,17 +52,20 @@ for source in runtime/exec/*.cc; do
 done
 mkdir -p "$dir/core"
 objects=()
+[[ $target == aarch64 ]] && sources+=(kernels/*/arm_*.cc)
 for source in "${sources[@]}"; do
   object=$dir/core/$(tr / _ <<<"${source%.cc}").o
   objects+=("$object")
   optimize=-Os
   [[ $source == kernels/* ]] && optimize=-O2
-  printf '%s\0' "$optimize" "$source" "$object"
+  isa=-g0
+  [[ $source == */arm_dotprod.cc ]] && isa=-march=armv8.2-a+dotprod
+  printf '%s\0' "$optimize" "$isa" "$source" "$object"
 done >"$dir/core/list"
-xargs -0 -n 3 -P "$(nproc)" bash -c '
+xargs -0 -n 4 -P "$(nproc)" bash -c '
   set -e
-  optimize=$1 source=$2 object=$3; shift 3
-  '"${prefix}g++ ${cpu[*]} ${flags[*]}"' "$optimize" -c "$source" -o "$object"' compile <"$dir/core/list"
+  optimize=$1 isa=$2 source=$3 object=$4; shift 4
+  '"${prefix}g++ ${cpu[*]} ${flags[*]}"' "$optimize" "$isa" -c "$source" -o "$object"' compile <"$dir/core/list"
 rm -f "$dir/libcore.a"
 "${prefix}ar" rcs "$dir/libcore.a" "${objects[@]}"
 

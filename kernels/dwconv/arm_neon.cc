@@ -6,7 +6,7 @@
 //
 // Float, and half precision widened by FCVTL as it is loaded, 4 channels at a time: one accumulator per element that takes the
 // taps row by row, two pixels (other than 3x3: four) at a time so that their sums overlap. Two pixels of a 3x3 window at stride 1
-// take 6 loads and 18 FMLA, all in all 50 instructions each.
+// take 6 loads and 18 FMLA, all in all 52 instructions each.
 #include "kernels/dwconv/arm_neon_rows.h"
 #include "kernels/math/arm_neon_storage.h"
 

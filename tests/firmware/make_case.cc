@@ -1,8 +1,9 @@
 // Writes the sources of a firmware test into a folder: model.h, model.cc, model_cases.h.
 //
-//   make_case FOLDER [MODEL.lathe]
+//   make_case FOLDER KERNELS [MODEL.lathe]
 //
-// Without a model: the small 8-bit network of tests/runtime/sample_cnn.h. Expected outputs come from the host's own kernels, u8
+// KERNELS is a level of instruction sets, as `lathe embed --kernels` takes it. Without a model: the small 8-bit network of
+// tests/runtime/sample_cnn.h. Expected outputs come from the host's own kernels, u8
 // storage and all, so that firmware that agrees agrees with every instruction set.
 #include <cmath>
 #include <cstdio>
@@ -64,9 +65,11 @@ Result<void> write(const std::string& path, const std::string& text) {
   return {};
 }
 
-Result<void> make(const std::string& folder, const char* path) {
+Result<void> make(const std::string& folder, const char* kernels, const char* path) {
   LATHE_TRY(const auto loaded, path == nullptr ? sample() : load_program(path));
-  LATHE_TRY(const EmbeddedModel model, embed_program(*loaded, {}));
+  EmbedOptions options;
+  LATHE_TRY(options.isa, parse_isa(kernels));
+  LATHE_TRY(const EmbeddedModel model, embed_program(*loaded, options));
   LATHE_TRY(const auto isa, machine_isa());
   LATHE_TRY(const auto session, HostSession::create(loaded, {isa, 1}));
   const Program& p = loaded->program;
@@ -94,11 +97,11 @@ Result<void> make(const std::string& folder, const char* path) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2 && argc != 3) {
-    std::fprintf(stderr, "usage: make_case FOLDER [MODEL.lathe]\n");
+  if (argc != 3 && argc != 4) {
+    std::fprintf(stderr, "usage: make_case FOLDER KERNELS [MODEL.lathe]\n");
     return 2;
   }
-  const auto made = make(argv[1], argc == 3 ? argv[2] : nullptr);
+  const auto made = make(argv[1], argv[2], argc == 4 ? argv[3] : nullptr);
   if (!made) std::fprintf(stderr, "make_case: %s\n", made.error().message.c_str());
   return made ? 0 : 1;
 }

@@ -7,6 +7,7 @@
 #include "base/atomic_file.h"
 #include "base/json.h"
 #include "graph/file/model_file.h"
+#include "runtime/host/cpu.h"
 #include "runtime/host/embed.h"
 #include "tools/model.h"
 #include "tools/runner.h"
@@ -17,7 +18,7 @@ namespace lathe::tools {
 namespace {
 
 struct Options {
-  std::string model, folder, name = "model";
+  std::string model, folder, name = "model", kernels = "scalar";
   bool with_cases = false, json = false;
   ImportFlags import;
 };
@@ -64,6 +65,7 @@ Result<void> run(const Options& o) {
   LATHE_TRY(const HostModel model, load_host_model(o.model, o.import));
   EmbedOptions options;
   options.name = o.name;
+  LATHE_TRY(options.isa, parse_isa(o.kernels));
   LATHE_TRY(const EmbeddedModel embedded, embed_program(*model.program, options));
   const std::string stem = (fs::path(o.folder) / o.name).string();
   std::string cases;
@@ -86,6 +88,8 @@ Action setup(CLI::App& app) {
   app.add_option("model", o->model, ".lathe file")->required();
   app.add_option("-o,--output", o->folder, "folder for NAME.h and NAME.cc")->required();
   app.add_option("--name", o->name, "identifier: names the files and the namespace")->capture_default_str();
+  app.add_option("--kernels", o->kernels, "instruction set of the target: scalar, or for aarch64 neon or dotprod")
+      ->capture_default_str();
   app.add_flag("--with-cases", o->with_cases, "also NAME_cases.h: the file's self-checks, for a firmware test");
   app.add_flag("--json", o->json, "print JSON");
   o->import.add_to(app);
