@@ -23,10 +23,11 @@ namespace {
 
 constexpr uint32_t kMaxRows = 6;
 constexpr uint32_t kChunkQuads = 128;                                 // quads of k that are widened at a time
-constexpr uint32_t kBlockRows = 6 * kMaxRows;                         // rows whose chunks fit a plane
+constexpr uint32_t kBlockRows = 6 * kMaxRows;                         // rows whose longest chunks fit a plane
 constexpr uint32_t kSlack = 16;                                       // words between rows; copies run up to 15 over
 constexpr uint32_t kPlane = kBlockRows * (kChunkQuads * 2 + kSlack);  // words from an even one to its odd neighbour
 constexpr uint32_t kSumCols = 64;                                     // channels that are summed over several chunks
+constexpr uint32_t kNearBytes = 16384;                                // of widened rows that stay near
 constexpr uint32_t kMinTiles = 3;                                     // from which on a panel is widened for all of them
 
 LATHE_INLINE void dot(__m256i& acc, __m256i a, __m256i w) {
@@ -152,6 +153,7 @@ struct Tile {
   int32_t* sums;          // of this panel; rows are kSumCols apart
   bool last;              // finish instead of leaving sums
   bool straight;          // finish_straight will do
+  bool whole;             // the chunk is all of k: `sums` is one tile's
   const Requantize* q;
   const float* scale;
   const uint8_t* residual;  // or null
@@ -325,7 +327,7 @@ void panel_tiles(Work& work, Tile t, const int8_t* panel, uint32_t first_quad, u
     t.wide.data += static_cast<size_t>(rows) * t.wide.row_step;
     t.y += rows * t.y_step;
     if (t.residual != nullptr) t.residual += rows * t.residual_step;
-    t.sums += static_cast<size_t>(rows) * kSumCols;
+    if (!t.whole) t.sums += static_cast<size_t>(rows) * kSumCols;
   }
 }
 
@@ -342,6 +344,7 @@ void chunk_tiles(Work& work, const Wide& wide, QuadChunk chunk, uint32_t first, 
   Tile t;
   t.wide = wide;
   t.last = chunk.last;
+  t.whole = chunk.last && chunk.first_quad == 0;
   t.q = &work.q;
   t.residual_step = g.residual_stride;
   t.y_step = g.y_stride;
@@ -371,7 +374,7 @@ Wide overlapping_form(const Run& g, uint32_t rows, int16_t* planes) {
   return {planes, g.a_stride / 2, static_cast<uint32_t>(words), fits ? g.segs : 0, quads};
 }
 
-// Tiles [first, end): at most kBlockRows rows.
+// Tiles [first, end), as block_tiles() says.
 void block(Work& work, uint32_t first, uint32_t end) {
   const Run& g = work.g;
   const uint32_t row = work.first_row(first), rows = work.first_row(end) - row;
@@ -447,6 +450,14 @@ __attribute__((noinline)) void one_row(const Run& g, const Requantize& q, uint32
   store_bytes(g.y + c, pack_ordered(q, v[0], v[1], v[2], v[3]), n);
 }
 
+// Tiles of a block: more of them where k is short, because a panel is widened once per block.
+uint32_t block_tiles(const Run& g) {
+  const uint32_t quads = g.segs * g.quads, least = kBlockRows / kMaxRows;
+  if (quads > kChunkQuads || g.a_stride < g.seg_k) return least;
+  const uint32_t fit = kNearBytes / ((2 * quads + kSlack) * 4) / kMaxRows;
+  return fit > least ? fit : least;
+}
+
 // All of one row of pixels.
 void gemm_run(const Run& g, const Requantize& q) {
   if (g.m == 1) {
@@ -459,10 +470,9 @@ void gemm_run(const Run& g, const Requantize& q) {
     }
     return;
   }
-  const uint32_t tiles = (g.m + kMaxRows - 1) / kMaxRows;
+  const uint32_t tiles = (g.m + kMaxRows - 1) / kMaxRows, most = block_tiles(g);
   Work work(g, q, tiles);
-  for (uint32_t t = 0; t < tiles; t += kBlockRows / kMaxRows)
-    block(work, t, tiles - t < kBlockRows / kMaxRows ? tiles : t + kBlockRows / kMaxRows);
+  for (uint32_t t = 0; t < tiles; t += most) block(work, t, tiles - t < most ? tiles : t + most);
 }
 
 }  // namespace

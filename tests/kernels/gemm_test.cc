@@ -129,7 +129,7 @@ TEST_CASE("every 8-bit GEMM kernel equals the reference for every length of a se
 }
 
 TEST_CASE("every 8-bit GEMM kernel equals the reference over many rows, for k in one piece and in several") {
-  for (const uint32_t m : {18u, 35u, 36u, 37u, 73u, 150u}) {
+  for (const uint32_t m : {18u, 35u, 36u, 37u, 73u, 150u, 700u}) {
     check_same({.m = m, .n = 25, .segs = 1, .seg_k = 16}, m);
     check_same({.m = m, .n = 72, .segs = 3, .seg_k = 260, .residual = m % 2 == 0}, m);
     check_same({.m = m, .n = 72, .segs = 3, .seg_k = 260, .skip_rows = 1, .skip_cols = 1}, m);
