@@ -79,6 +79,9 @@ struct OpDef {
   // Whether an s8 form of this op exists in the executor. `as_table`: a one-input function that becomes a table of 256 entries.
   bool has_s8 = false;
   bool as_table = false;
+  // How far below the largest of its row (last axis) a value of operand 0 may lie and still change the result: a grid for it need
+  // not reach further, whatever a mask adds. 0, or null: no such bound.
+  float (*reach)(const Attrs& attrs, size_t rank) = nullptr;
   // For ops with weights: operands are the same, only the weight becomes INT8. Null: none.
   const DynamicForm* dynamic = nullptr;
   HalfForm half = HalfForm::kNone;

@@ -16,8 +16,8 @@
 
 namespace lathe {
 
-// Samples for calibration, made by the caller from a data set. fill(i, inputs) writes sample i: one dense float32 buffer per
-// graph input (batch 1, sizes as the bound shapes say). Errors are returned unchanged.
+// Samples for calibration, made by the caller from a data set. fill(i, inputs) writes sample i: one dense buffer per
+// graph input, of its own element type (batch 1, sizes as the bound shapes say). Errors are returned unchanged.
 struct SampleSource {
   uint64_t count = 0;
   std::function<Result<void>(uint64_t index, const std::vector<void*>& inputs)> fill;

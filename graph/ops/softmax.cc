@@ -18,6 +18,11 @@ Ints permute_softmax(Attrs& attrs, const Ints& perm) {
   return perm;
 }
 
+// The 16-bit exponentials of the integer form are 0 from here on: 65535 exp(-11.8) < 0.5.
+float softmax_reach(const Attrs& attrs, size_t rank) {
+  return std::get<AxisAttrs>(attrs).axis + 1 == static_cast<int32_t>(rank) ? 11.8f : 0.0f;
+}
+
 }  // namespace
 
 constinit const OpDef kSoftmax = {
@@ -29,6 +34,7 @@ constinit const OpDef kSoftmax = {
     .quant_in = {{QuantRole::kActivation}},
     .quant_out = {QuantRole::kFixed, -1, -1, {.scale = 1.0f / 256, .zero_point = -128}},
     .has_s8 = true,
+    .reach = softmax_reach,
     .half = HalfForm::kWidened,
     .layout_free = true,
     .permute = permute_softmax,
