@@ -108,7 +108,10 @@ DATA_MODELS = [
     ("vision/mnist-8_cntk.onnx", mnist, 1),
     ("face/ultraface_RFB-320.onnx", random(3, 240, 320), SPARSE_STRIDE),
 ]
-OWN_MODELS = [("examples/fashion/fashion_resnet.onnx", fashion_mnist, 1)]
+OWN_MODELS = [
+    ("examples/fashion/fashion_resnet.onnx", fashion_mnist, 1),
+    ("tests/oracle/models/tiny_encoder.onnx", random(6, 16), 1),
+]
 
 
 def run(path, inputs):

@@ -90,7 +90,7 @@ template <size_t kElems> Samples pseudo_random() {
 }
 
 struct RealModel {
-  std::string path;  // below models/ of the data, or of the source tree if it starts with examples/
+  std::string path;  // below models/ of the data, or of the source tree if it starts with examples/ or tests/
   Samples (*samples)();
   std::string ops;   // what import leaves, besides BatchNorm
 };
@@ -109,14 +109,17 @@ const RealModel kModels[] = {
      "Add 11 Clamp 35 Conv2d 52 FullyConnected 1 Mean 1 Pad 4 Reshape 1 Softmax 1 Transpose 1"},
     {"vision/mobilenetv2_050_128_person.onnx", pseudo_random<3 * 128 * 128>,
      "Add 11 AvgPool2d 1 Clamp 35 Conv2d 52 FullyConnected 1 Pad 4 Reshape 1 Softmax 1 Transpose 1"},
+    {"tests/oracle/models/tiny_encoder.onnx", pseudo_random<6 * 16>,
+     "Add 13 Div 3 Erf 1 FullyConnected 7 LayerNorm 1 MatMul 2 Mean 2 Mul 4 Reshape 4 Softmax 1 Sqrt 1 Sub 1 Transpose 4"},
     {"face/ultraface_RFB-320.onnx", pseudo_random<3 * 240 * 320>,
      "Add 3 Clamp 37 Concat 5 Conv2d 52 Div 2 Exp 1 Mul 4 Reshape 8 Slice 6 Softmax 1 Sub 1 Transpose 1"},
 };
 
 // The model's path, or "" (said with MESSAGE) if it is not here.
 std::string model_path(const RealModel& m) {
+  const bool own = m.path.starts_with("examples/") || m.path.starts_with("tests/");
   const std::string path =
-      m.path.rfind("examples/", 0) == 0 ? std::string(LATHE_SOURCE_ROOT) + "/" + m.path : data_path("models/" + m.path);
+      own ? std::string(LATHE_SOURCE_ROOT) + "/" + m.path : data_path("models/" + m.path);
   if (path.empty()) MESSAGE("skipped: no " << m.path);
   return path;
 }
