@@ -91,7 +91,7 @@ void fuse(Rewriter& rewriter, NodeId div) {
   Graph& graph = rewriter.graph();
   const std::optional<Normalized> found = quotient(graph, graph.node(div));
   if (!found) return;
-  const std::vector<Dim>& dims = graph.value(found->x).type.dims;
+  const std::vector<Dim> dims = graph.value(found->x).type.dims;
   const int64_t n = graph.dims().value(dims.back()).value_or(0);
   const std::optional<Affine1> scale = applied(graph, graph.node(div).outputs[0], Op::kMul, n);
   if (!scale || !no_clamp(graph.node(scale->node))) return;
