@@ -11,11 +11,15 @@ namespace {
 
 using BytePixels = Pixels<uint8_t, uint8_t>;
 
+// How a tile ends, each a template instance so that the loop over rows has no branch. kPlain and kShift: products fit, no
+// residual, and a clamp that packing does by itself; kPlain: with zero point 0, as after a ReLU. kResidual: products fit.
+enum class Finish { kPlain, kShift, kResidual, kAny };
+
 // One call's constants, and where the current panels are.
 struct Place {
   const GemmGeometry* geo;
   Requantize q;
-  bool bounded;  // no product leaves int32: the float clamp can go
+  Finish finish;
   const int8_t* w;
   const int32_t* bias;
   const float* scale;
@@ -60,8 +64,18 @@ inline __attribute__((always_inline)) void store_row(uint8_t* y, __m512i v, int 
   }
 }
 
-// How a tile ends, each a template instance so that the loop over rows has no branch.
-enum class Finish { kBounded, kBoundedResidual, kAny };
+template <Finish kFinish>
+inline __attribute__((always_inline)) __m512i pack(const Requantize& q, const __m512i* v) {
+  if constexpr (kFinish == Finish::kPlain) {
+    const __m512i words[] = {_mm512_packs_epi32(v[0], v[1]), _mm512_packs_epi32(v[2], v[3])};
+    return _mm512_permutexvar_epi32(q.lane_order, _mm512_packus_epi16(words[0], words[1]));
+  } else if constexpr (kFinish == Finish::kShift) {
+    const __m512i words[] = {pack_words(q, v[0], v[1]), pack_words(q, v[2], v[3])};
+    return _mm512_permutexvar_epi32(q.lane_order, _mm512_packus_epi16(words[0], words[1]));
+  } else {
+    return pack_ordered(q, v[0], v[1], v[2], v[3]);
+  }
+}
 
 // Four accumulators are packed at a time: one row of 3 or 4 panels, two rows of 2, or four rows of 1.
 template <Finish kFinish, int kRows, int kPanels, bool kHalf>
@@ -84,11 +98,11 @@ inline __attribute__((always_inline)) void finish(const Place& p, const BytePixe
         continue;
       }
       __m512 x = _mm512_mul_ps(_mm512_cvtepi32_ps(sums.at(r, z)), scale[z]);
-      if (kFinish == Finish::kBoundedResidual || (kFinish == Finish::kAny && px.residual != nullptr))
+      if (kFinish == Finish::kResidual || (kFinish == Finish::kAny && px.residual != nullptr))
         x = _mm512_add_ps(x, residual16(q, px.residual + px.residual_at[r] + 16 * z));
       v[i] = kFinish == Finish::kAny ? round_scaled(q, x) : _mm512_cvtps_epi32(x);
     }
-    const __m512i bytes = pack_ordered(q, v[0], v[1], v[2], v[3]);
+    const __m512i bytes = pack<kFinish>(q, v);
     LATHE_UNROLL
     for (int i = 0; i < kRowsAtOnce; ++i) {
       if (r0 + i < kRows) store_row<kPanels>(px.y + px.y_at[r0 + i], bytes, i, whole, mask);
@@ -99,12 +113,11 @@ inline __attribute__((always_inline)) void finish(const Place& p, const BytePixe
 template <int kRows, int kPanels, bool kHalf>
 inline __attribute__((always_inline)) void finish_any(const Place& p, const BytePixels& px,
                                                       const Sums<kRows, kPanels, kHalf>& sums) {
-  if (!p.bounded) {
-    finish<Finish::kAny>(p, px, sums);
-  } else if (px.residual != nullptr) {
-    finish<Finish::kBoundedResidual>(p, px, sums);
-  } else {
-    finish<Finish::kBounded>(p, px, sums);
+  switch (p.finish) {
+    case Finish::kPlain: return finish<Finish::kPlain>(p, px, sums);
+    case Finish::kShift: return finish<Finish::kShift>(p, px, sums);
+    case Finish::kResidual: return finish<Finish::kResidual>(p, px, sums);
+    case Finish::kAny: return finish<Finish::kAny>(p, px, sums);
   }
 }
 
@@ -225,11 +238,18 @@ void block_with_zeros(const GemmS8ZwArgs& g, const Place& place, const BytePixel
   });
 }
 
+Finish finish_of(const GemmS8Args& g) {
+  if (!products_fit(g.scale, g.geo.n, g.residual == nullptr ? 0.0f : g.residual_scale)) return Finish::kAny;
+  if (g.residual != nullptr) return Finish::kResidual;
+  if (g.lo != 0 || g.hi != 255) return Finish::kAny;
+  return g.zero_point == 0 ? Finish::kPlain : Finish::kShift;
+}
+
 Place place_of(const GemmS8Args& g) {
   Place p{};
   p.geo = &g.geo;
   p.q = make_requantize(g.zero_point, g.lo, g.hi, g.residual_scale, g.residual_zero);
-  p.bounded = products_fit(g.scale, g.geo.n, g.residual == nullptr ? 0.0f : g.residual_scale);
+  p.finish = finish_of(g);
   return p;
 }
 
