@@ -61,7 +61,7 @@ class Bench:
     """The processes, and results as (case, threads, label) -> microseconds."""
 
     def __init__(self, options):
-        self.o, self.peers, self.missing, self.results, self.reasons = options, {}, {}, {}, {}
+        self.o, self.peers, self.missing, self.results, self.reasons, self.prepared = options, {}, {}, {}, {}, {}
         folder = options.build / "bench" / "peers"
         ort = options.ort or find_onnxruntime()
         self.start("lathe", [folder / "lathe_peer"])
@@ -219,8 +219,10 @@ def avx2_rows(bench, report):
 def prepare(bench, name):
     """Imports and quantizes as a user would; the files stay in MODELS. Returns the paths of Lathe's float, INT8 and, for transformers,
     dynamic INT8 models; None where it failed."""
+    if name in bench.prepared:
+        return bench.prepared[name]
     lathe, folder = bench.o.build / "tools" / "lathe", bench.o.models
-    paths, onnx = [], folder / f"{name}.onnx"
+    paths, onnx = bench.prepared.setdefault(name, []), folder / f"{name}.onnx"
     commands = [("float", ["import", onnx]), ("int8", ["quantize", onnx, "--data", folder / f"{name}.toml"])]
     commands += [("dynamic", ["quantize", onnx, "--dynamic"])] if name in TRANSFORMERS else []
     for suffix, command in commands:
