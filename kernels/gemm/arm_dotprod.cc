@@ -1,8 +1,8 @@
-// 8-bit segment GEMM for NEON with dot products, s8 storage: tiles of 8 pixels x 8 channels or 4 x 16 (arm_gemm_s8.h).
+// 8-bit segment GEMM for NEON with dot products, s8 storage: tiles of 8 pixels x 8 channels or 4 x 16 (tile_arm_neon.h).
 //
 // Sixteen k of a pixel are one register, of which SDOT multiplies a quad with a quad of four channels: 16 k of a tile of 8 x 8
 // are 16 loads and 64 SDOT, nothing else, without a spill: 0.08 instructions per product.
-#include "kernels/gemm/arm_gemm_s8.h"
+#include "kernels/gemm/tile_arm_neon.h"
 
 namespace lathe::kernels {
 namespace {

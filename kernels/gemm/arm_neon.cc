@@ -1,14 +1,14 @@
 // Segment GEMM for NEON: s8 storage, float and half precision.
 //
-// 8-bit: tiles of 4 pixels x 8 channels or 2 x 16 (arm_gemm_s8.h). A quad of k of a pixel is repeated over a register; SMULL and
-// SMULL2 multiply it with the quads of four channels, and SADALP adds pairs of the 16-bit products in 32 bits, so that nothing
-// can overflow, -128 x -128 included. Pairs of sums are added when the tile ends. A quad of a tile of 4 x 8 is 6 loads, 4 DUP, 16
-// SMULL and 16 SADALP: with the loop's own three, 0.35 instructions per product.
+// 8-bit: tiles of 4 pixels x 8 channels or 2 x 16 (tile_arm_neon.h). A quad of k of a pixel is repeated over a register; SMULL
+// and SMULL2 multiply it with the quads of four channels, and SADALP adds pairs of the 16-bit products in 32 bits, so that
+// nothing can overflow, -128 x -128 included. Pairs of sums are added when the tile ends. A quad of a tile of 4 x 8 is 6 loads, 4
+// DUP, 16 SMULL and 16 SADALP: with the loop's own three, 0.35 instructions per product.
 //
 // Float: tiles of 8 pixels x 8 channels, with few pixels 4 x 16. Four k of a pixel are one register, of which FMLA multiplies one
 // with four channels: 4 k of a tile of 8 x 8 are 16 loads and 64 FMLA, 0.33 instructions per product. Half precision is widened
 // by FCVTL as it is loaded. Every element has one accumulator that starts with the bias and takes k in order.
-#include "kernels/gemm/arm_gemm_s8.h"
+#include "kernels/gemm/tile_arm_neon.h"
 
 namespace lathe::kernels {
 namespace {
