@@ -87,6 +87,29 @@ TEST_CASE("a classifier becomes integer up to its last weighted op, with one qua
   CHECK(r->graph.value(r->graph.outputs()[0]).name == "p");
 }
 
+TEST_CASE("layer norm becomes integer with float scale and bias, unless they are computed") {
+  for (const bool computed : {false, true}) {
+    Graph g;
+    DimTable& d = g.dims();
+    const ValueId x = g.add_input("x", {DType::kF32, {d.symbol("N"), d.constant(2)}});
+    const ValueId w = constant(g, "w", {2, 2}, {1, 0.5f, -1, 2}), bias = constant(g, "b", {2}, {0.25f, -1});
+    const ValueId scale = computed ? g.add_input("s", {DType::kF32, {d.constant(2)}}) : constant(g, "s", {2}, {1, -2});
+    const ValueId n = node(g, Op::kLayerNorm, {node(g, Op::kFullyConnected, {x, w}, "h"), scale, bias}, "n");
+    g.add_output(node(g, Op::kFullyConnected, {node(g, Op::kGelu, {n}, "a"), w}, "y"));
+    RangeTable ranges;
+    for (const char* name : {"x", "h", "n", "a", "y"}) ranges[name] = {-1.0, 1.0};
+    const auto r = quantize_graph(g, ranges, {});
+    REQUIRE_MESSAGE(r, r.error().message);
+    CHECK(row(*r, "n_node").int8 != computed);
+    CHECK(row(*r, "a_node").int8);
+    const Node& norm = named(r->graph, "n_node");
+    CHECK(r->graph.value(norm.inputs[0]).type.dtype == (computed ? DType::kF32 : DType::kS8));
+    CHECK(r->graph.value(norm.inputs[1]).type.dtype == DType::kF32);
+    CHECK(r->graph.value(norm.inputs[2]).type.dtype == DType::kF32);
+    CHECK_FALSE(r->graph.value(norm.inputs[1]).quant);
+  }
+}
+
 TEST_CASE("an integer graph's output keeps the float graph's name and type") {
   Graph g;
   const ValueId x = image(g, {4, 4, 2});
