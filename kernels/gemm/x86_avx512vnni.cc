@@ -12,8 +12,9 @@ namespace {
 using BytePixels = Pixels<uint8_t, uint8_t>;
 
 // How a tile ends, each a template instance so that the loop over rows has no branch. kPlain and kShift: products fit, no
-// residual, and a clamp that packing does by itself; kPlain: with zero point 0, as after a ReLU. kResidual: products fit.
-enum class Finish { kPlain, kShift, kResidual, kAny };
+// residual, and a clamp that packing does by itself; kPlain: with zero point 0, as after a ReLU. kResidual: products fit;
+// kPlainResidual: kPlain with a residual whose zero point is 0 as well.
+enum class Finish { kPlain, kShift, kPlainResidual, kResidual, kAny };
 
 // One call's constants, and where the current panels are.
 struct Place {
@@ -66,7 +67,7 @@ inline __attribute__((always_inline)) void store_row(uint8_t* y, __m512i v, int 
 
 template <Finish kFinish>
 inline __attribute__((always_inline)) __m512i pack(const Requantize& q, const __m512i* v) {
-  if constexpr (kFinish == Finish::kPlain) {
+  if constexpr (kFinish == Finish::kPlain || kFinish == Finish::kPlainResidual) {
     const __m512i words[] = {_mm512_packs_epi32(v[0], v[1]), _mm512_packs_epi32(v[2], v[3])};
     return _mm512_permutexvar_epi32(q.lane_order, _mm512_packus_epi16(words[0], words[1]));
   } else if constexpr (kFinish == Finish::kShift) {
@@ -75,6 +76,12 @@ inline __attribute__((always_inline)) __m512i pack(const Requantize& q, const __
   } else {
     return pack_ordered(q, v[0], v[1], v[2], v[3]);
   }
+}
+
+// float(r) * m_r of 16 bytes of u8.
+inline __attribute__((always_inline)) __m512 plain_residual16(const Requantize& q, const uint8_t* residual) {
+  const __m512i r = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(residual)));
+  return _mm512_mul_ps(_mm512_cvtepi32_ps(r), q.residual_scale);
 }
 
 // Four accumulators are packed at a time: one row of 3 or 4 panels, two rows of 2, or four rows of 1.
@@ -100,6 +107,8 @@ inline __attribute__((always_inline)) void finish(const Place& p, const BytePixe
       __m512 x = _mm512_mul_ps(_mm512_cvtepi32_ps(sums.at(r, z)), scale[z]);
       if (kFinish == Finish::kResidual || (kFinish == Finish::kAny && px.residual != nullptr))
         x = _mm512_add_ps(x, residual16(q, px.residual + px.residual_at[r] + 16 * z));
+      if (kFinish == Finish::kPlainResidual)
+        x = _mm512_add_ps(x, plain_residual16(q, px.residual + px.residual_at[r] + 16 * z));
       v[i] = kFinish == Finish::kAny ? round_scaled(q, x) : _mm512_cvtps_epi32(x);
     }
     const __m512i bytes = pack<kFinish>(q, v);
@@ -116,6 +125,7 @@ inline __attribute__((always_inline)) void finish_any(const Place& p, const Byte
   switch (p.finish) {
     case Finish::kPlain: return finish<Finish::kPlain>(p, px, sums);
     case Finish::kShift: return finish<Finish::kShift>(p, px, sums);
+    case Finish::kPlainResidual: return finish<Finish::kPlainResidual>(p, px, sums);
     case Finish::kResidual: return finish<Finish::kResidual>(p, px, sums);
     case Finish::kAny: return finish<Finish::kAny>(p, px, sums);
   }
@@ -240,9 +250,9 @@ void block_with_zeros(const GemmS8ZwArgs& g, const Place& place, const BytePixel
 
 Finish finish_of(const GemmS8Args& g) {
   if (!products_fit(g.scale, g.geo.n, g.residual == nullptr ? 0.0f : g.residual_scale)) return Finish::kAny;
-  if (g.residual != nullptr) return Finish::kResidual;
-  if (g.lo != 0 || g.hi != 255) return Finish::kAny;
-  return g.zero_point == 0 ? Finish::kPlain : Finish::kShift;
+  const bool open = g.lo == 0 && g.hi == 255, plain = open && g.zero_point == 0;
+  if (g.residual != nullptr) return plain && g.residual_zero == 0 ? Finish::kPlainResidual : Finish::kResidual;
+  return plain ? Finish::kPlain : open ? Finish::kShift : Finish::kAny;
 }
 
 Place place_of(const GemmS8Args& g) {
