@@ -52,7 +52,7 @@ struct DwConvS8Args {
   int32_t residual_zero;
   int32_t zero_point, lo, hi;
   uint32_t rows, cols, n;
-  uint32_t multiplier;  // output channels per input channel; kernels other than the reference require 1
+  uint32_t multiplier;  // output channels per input channel
 };
 using DwConvS8Fn = void (*)(const DwConvS8Args&);
 

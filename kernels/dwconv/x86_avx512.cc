@@ -12,6 +12,8 @@ namespace {
 
 #define LATHE_INLINE inline __attribute__((always_inline))
 
+constexpr uint32_t kStoredRows = 16;  // kernel rows whose input rows are looked up once per output row
+
 // One output row of 16 channels.
 template <class T>
 struct Row {
@@ -21,6 +23,8 @@ struct Row {
   const float* bias;  // or null
   const T* residual;
   T* y;
+  uint32_t first;  // input channel of channel c
+  __m512i place;   // with a channel multiplier: of every channel its place after `first`
 };
 
 template <class T>
@@ -31,19 +35,28 @@ LATHE_INLINE void finish(const DwConvRealArgs<T>& d, const Row<T>& row, uint32_t
   store16(row.y + static_cast<size_t>(x) * d.y_col_step, v, row.mask);
 }
 
-// Any kernel, one pixel at a time.
-template <class T>
+// Of 16 channels from c on: the places of their input channels after the first.
+__m512i places(uint32_t c, uint32_t multiplier) {
+  alignas(64) int32_t place[16];
+  for (uint32_t i = 0; i < 16; ++i) place[i] = static_cast<int32_t>((c + i) / multiplier - c / multiplier);
+  return _mm512_load_si512(place);
+}
+
+// Any kernel, one pixel at a time. kExpand: an input channel stands for several.
+template <class T, bool kExpand>
 void any_row(const DwConvRealArgs<T>& d, const Row<T>& row) {
   const auto& in = d.in;
+  const T* known[kStoredRows];
+  for (uint32_t p = 0; p < in.kh && p < kStoredRows; ++p) known[p] = input_row<T>(in, row.i, p) + row.first;
   for (uint32_t x = 0; x < d.cols; ++x) {
     __m512 acc = row.bias == nullptr ? _mm512_setzero_ps() : _mm512_load_ps(row.bias);
     const T* w = row.w;
     for (uint32_t p = 0; p < in.kh; ++p) {
-      const T* a = input_row<T>(in, row.i, p) + row.c;
+      const T* a = p < kStoredRows ? known[p] : input_row<T>(in, row.i, p) + row.first;
       for (uint32_t s = 0; s < in.kw; ++s, w += 16) {
         const int32_t column = in.col0 + static_cast<int32_t>(x * in.stride_w + s * in.dilation_w);
-        const T* tap = has_column(in, column) ? a + static_cast<size_t>(column) * in.col_step : in.pad_row + row.c;
-        acc = _mm512_fmadd_ps(load16(tap), load16(w), acc);
+        const __m512 v = load16(has_column(in, column) ? a + static_cast<size_t>(column) * in.col_step : in.pad_row + row.first);
+        acc = _mm512_fmadd_ps(kExpand ? _mm512_permutexvar_ps(row.place, v) : v, load16(w), acc);
       }
     }
     finish(d, row, x, acc);
@@ -128,13 +141,17 @@ void dwconv(const DwConvRealArgs<T>& d) {
                        d.w + c / 16 * panel_elems,
                        d.bias == nullptr ? nullptr : d.bias + c,
                        d.residual == nullptr ? nullptr : d.residual + static_cast<size_t>(i) * d.residual_row_step + c,
-                       d.y + static_cast<size_t>(i) * d.y_row_step + c};
-      if (short_kernel && d.in.stride_w == d.in.dilation_w) {
+                       d.y + static_cast<size_t>(i) * d.y_row_step + c,
+                       c / d.multiplier,
+                       d.multiplier == 1 ? _mm512_setzero_si512() : places(c, d.multiplier)};
+      if (d.multiplier != 1) {
+        any_row<T, true>(d, row);
+      } else if (short_kernel && d.in.stride_w == d.in.dilation_w) {
         sliding_row<1>(d, row);
       } else if (short_kernel && d.in.stride_w == 2 * d.in.dilation_w) {
         sliding_row<2>(d, row);
       } else {
-        any_row(d, row);
+        any_row<T, false>(d, row);
       }
     }
   }

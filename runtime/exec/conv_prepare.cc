@@ -178,9 +178,7 @@ Status prepare_Conv2d(const PrepareInput& in, Prepared* out) {
   if (!s.ok()) return s;
 
   const kernels::Family family = conv_family(p, packing.depthwise);
-  // Only the reference knows channel multipliers.
-  const kernels::IsaSet isa = packing.depthwise && p.multiplier != 1 ? kernels::kIsaScalar : in.isa;
-  if (!out->use(kernels::select(family, p.quantized != 0 ? in.storage : kernels::Storage::kS8, isa)))
+  if (!out->use(kernels::select(family, p.quantized != 0 ? in.storage : kernels::Storage::kS8, in.isa)))
     return {Code::kUnsupported, 0, 0, static_cast<uint32_t>(family)};
   return {};
 }

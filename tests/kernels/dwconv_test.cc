@@ -172,7 +172,6 @@ std::vector<T> run(Problem& p, Fn fn) {
 
 void check_same(const DwCase& c, uint32_t seed, bool extreme = false) {
   for_each_kernel<DwConvS8Fn>(Family::kDwConvS8, [&](const Kernel& k, DwConvS8Fn fn, DwConvS8Fn reference) {
-    if (c.multiplier != 1 && k.needs != kIsaScalar && (k.needs & (kIsaAvx512Vnni | kIsaNeon)) == 0) return;
     DwS8Problem p(c, k.storage, seed, extreme);
     const auto got = run<DwS8Problem, uint8_t>(p, fn), want = run<DwS8Problem, uint8_t>(p, reference);
     INFO(k.name << " " << c << " seed " << seed);
@@ -239,7 +238,6 @@ template <class T>
 void check_real(Family family, const DwCase& c, uint32_t seed) {
   using Fn = void (*)(const DwConvRealArgs<T>&);
   for_each_kernel<Fn>(family, [&](const Kernel& k, Fn fn, Fn) {
-    if (c.multiplier != 1 && k.needs != kIsaScalar && (k.needs & kIsaNeon) == 0) return;
     DwRealProblem<T> p(c, seed);
     const auto y = run<DwRealProblem<T>, T>(p, fn);
     INFO(k.name << " " << c << " seed " << seed);
@@ -400,7 +398,14 @@ TEST_CASE("every float and half-precision depthwise kernel is within tolerance o
       ++seed;
     }
   }
-  check_float({.rows = 2, .cols = 3, .n = 12, .multiplier = 3}, 3);
+  for (const uint32_t multiplier : {2, 3, 7, 16, 33}) {
+    for (const uint32_t ic : {1, 2, 5}) {
+      for (const uint32_t kernel : {3, 2, 17}) {
+        check_float({.rows = 2, .cols = 3, .n = ic * multiplier, .kh = kernel, .kw = 3, .multiplier = multiplier}, seed);
+        ++seed;
+      }
+    }
+  }
   for (const uint32_t stride : {1, 2}) {
     check_float({.rows = 2, .cols = 15, .n = 22, .stride = stride, .residual = stride == 1, .lo = -1}, stride);
     check_float({.rows = 2, .cols = 9, .n = 21, .stride = stride, .multiplier = 3}, stride);
