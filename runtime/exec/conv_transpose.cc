@@ -316,6 +316,7 @@ Status prepare_ConvTranspose2d(const PrepareInput& in, Prepared* out) {
   const Shape &x = in.shape(kConvX), &w = in.shape(kConvW), &y = in.shape(in.out());
   Status s = check_geometry(in, attrs, x, w, y);
   if (!s.ok()) return s;
+  if (in.tensor(kConvX).dtype == DType::kF16) return unsupported_operand(in, kConvX);
   auto& params = out->make<ConvTransposeParams>();
   ConvParams& p = params.conv;
   const ConvPacking packing = conv_transpose_packing(attrs, static_cast<uint32_t>(w[0]), static_cast<uint32_t>(w[1]),
