@@ -25,6 +25,8 @@ std::string shape_error(const LoadedProgram& loaded, std::span<const Shape> inpu
     return name + " needs " + std::to_string(t->rank) + " dims, got " + std::to_string(inputs[port].rank);
   const auto got = std::to_string(static_cast<int32_t>(s.got));
   if (inputs[port].dims[axis] < 0) return name + ": axis " + std::to_string(axis) + " is negative: " + got;
+  if (inputs[port].dims[axis] == 0 && loaded.program.dim(t->dims[axis]).op == DimOp::kSymbol)
+    return name + ": axis " + std::to_string(axis) + " must be at least 1, got 0";
   std::string text = name + ": axis " + std::to_string(axis) + " must be " + std::to_string(s.needed) + ", got " + got;
   const ProgramDim& d = loaded.program.dim(t->dims[axis]);
   if (d.op != DimOp::kSymbol) return text;

@@ -57,6 +57,8 @@ Status bind_symbols(const Program& p, const Shape* inputs, int64_t* symbols) {
     if (s.rank != t.rank) return {Code::kInvalidArgument, port * kMaxRank, t.rank, s.rank};
     for (uint32_t k = 0; k < t.rank; ++k) {
       const ProgramDim& d = p.dim(t.dims[k]);
+      // An empty batch has no result; whoever has nothing to run does not run.
+      if (s.dims[k] == 0 && d.op == DimOp::kSymbol) return {Code::kInvalidArgument, port * kMaxRank + k, 1, 0};
       if (s.dims[k] < 0) return {Code::kInvalidArgument, port * kMaxRank + k, 0, static_cast<uint32_t>(s.dims[k])};
       if (d.op == DimOp::kSymbol && symbols[d.a] < 0) symbols[d.a] = s.dims[k];
     }
