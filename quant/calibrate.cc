@@ -128,7 +128,9 @@ Result<Calibration> calibrate(const Graph& graph, const SampleSource& source, co
   if (source.count == 0) return fail(Code::kInvalidArgument, "the calibration set is empty");
   LATHE_TRY(const ProgramImage image, lower(graph, Target::kHost));
   LATHE_TRY(const auto program, load_program(image));
-  LATHE_TRY(auto session, HostSession::create(program, options.session));
+  SessionOptions dense = options.session;
+  dense.elide = false;  // every activation is looked at
+  LATHE_TRY(auto session, HostSession::create(program, dense));
   LATHE_TRY(const std::vector<Shape> shapes, sample_shapes(graph));
   LATHE_CHECK_OK(session->bind(shapes));
 

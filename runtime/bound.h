@@ -94,9 +94,9 @@ struct RunMemory {
   uint8_t* const* external = nullptr;  // inputs, then outputs
 
   uint8_t* at(const BoundTensor& t) const {
+    if (t.region == static_cast<uint32_t>(Region::kArena)) return arena + t.offset;  // nearly all of them
     switch (static_cast<Region>(t.region)) {
       case Region::kNone: return nullptr;
-      case Region::kArena: return arena + t.offset;
       case Region::kWeights: return const_cast<uint8_t*>(weights) + t.offset;
       case Region::kVariables: return variables + t.offset;
       default: return external[t.region - static_cast<uint32_t>(Region::kExternal)] + t.offset;

@@ -28,7 +28,9 @@ Result<Runner> Runner::create(std::shared_ptr<const LoadedProgram> program, cons
   r.output_ids_ = port_tensors(p, TensorKind::kOutput);
   r.inputs_.resize(r.input_ids_.size());
   r.outputs_.resize(r.output_ids_.size());
-  LATHE_TRY(r.session_, HostSession::create(r.program_, options));
+  SessionOptions padded = options;
+  padded.padded_inputs = true;  // see bind()
+  LATHE_TRY(r.session_, HostSession::create(r.program_, padded));
   return r;
 }
 

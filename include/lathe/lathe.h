@@ -79,6 +79,7 @@ int lathe_model_output(const lathe_model* model, size_t index, lathe_tensor_info
 typedef struct lathe_session_options {
   uint32_t threads; /* 0: as many as this process may use CPUs */
   const char* isa;  /* the highest instruction set to use, or null: see SessionConfig in lathe/session.h */
+  int padded_inputs; /* not 0: every input array may be read up to 63 bytes past its end, which saves copying some of them */
 } lathe_session_options;
 
 /* options: null is one thread on the machine's instruction set. Models without open dims can run at once. */

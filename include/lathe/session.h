@@ -22,6 +22,9 @@ struct SessionConfig {
   // The highest instruction set to use, by name: scalar, avx2, avx512, avx512vnni, neon, dotprod. Empty: the machine's, capped by
   // environment variable LATHE_ISA. 8-bit results do not depend on it.
   std::string isa;
+  // Promises that every input array may be read, though not used, up to 63 bytes past its end: its memory is there. Inputs that a
+  // kernel reads in whole vectors then need no copy. Others, such as floats that are quantized first, are never copied.
+  bool padded_inputs = false;
 };
 
 class Session {

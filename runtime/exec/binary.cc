@@ -53,6 +53,30 @@ bool find_form(const PrepareInput& in, Form* form) {
   return true;
 }
 
+// How operand i of a step over pixels of the output's shape goes: a pixel at a time, or the same (one row, or one value) for all.
+// False for any other broadcast.
+bool pixel_operand(const PrepareInput& in, uint32_t i, uint32_t* stride, uint32_t* step) {
+  const Shape &x = in.shape(i), &y = in.shape(in.out());
+  const uint32_t n = x.elems(), c = static_cast<uint32_t>(y.dims[y.rank - 1]);
+  *step = n == 1 && c != 1 ? 0 : 1;
+  *stride = x == y ? in.pixel_stride(i) : 0;
+  return x == y || n == 1 || (n == c && x.rank > 0 && x.dims[x.rank - 1] == y.dims[y.rank - 1]);
+}
+
+// Which operands may have gaps between their pixels; and where one has, the loop over pixels.
+void prepare_pixels(const PrepareInput& in, Prepared* out, BinaryParams* p) {
+  const Shape& y = in.shape(in.out());
+  uint32_t strides[3] = {}, steps[2] = {};
+  if (y.rank == 0 || elems(in, in.out()) == 0) return;
+  if (!pixel_operand(in, 0, &strides[0], &steps[0]) || !pixel_operand(in, 1, &strides[1], &steps[1])) return;
+  for (uint32_t i = 0; i < 2; ++i) out->strided_input_mask |= in.shape(i) == y ? 1u << i : 0;
+  out->strided_output = true;
+  if (in.is_dense(0) && in.is_dense(1) && in.is_dense(in.out())) return;
+  strides[2] = in.pixel_stride(in.out());
+  const uint32_t c = static_cast<uint32_t>(y.dims[y.rank - 1]);
+  p->shape = make_pixel_broadcast(elems(in, in.out()) / c, c, strides, steps[0], steps[1], in.threads);
+}
+
 Status prepare_binary(const PrepareInput& in, BinaryOp op, Prepared* out) {
   const BinaryAttrs attrs = in.program->attrs<BinaryAttrs>(*in.step);
   BinaryParams& p = out->make<BinaryParams>();
@@ -61,6 +85,8 @@ Status prepare_binary(const PrepareInput& in, BinaryOp op, Prepared* out) {
   if (!make_broadcast(in.shape(0), in.shape(1), in.shape(in.out()), in.threads, &p.shape)) {
     return refuse(in, Code::kInvalidArgument, elems(in, 0), elems(in, 1));
   }
+  prepare_pixels(in, out, &p);
+  out->exact_input_mask = 3;
   p.op = op;
   p.lo = attrs.lo;
   p.hi = attrs.hi;
@@ -83,7 +109,7 @@ void run_f32(const RunContext& ctx, const BoundStep& step, const BinaryParams& p
   const Broadcast& s = p.shape;
   ctx.parallel(s.split.tasks(), [&](uint32_t task, uint32_t) {
     for_each_run(s, task, [&](uint32_t ai, uint32_t bi, uint32_t yi, uint32_t rows, uint32_t n, uint32_t a_row, uint32_t b_row) {
-      kernel({a + ai, b + bi, y + yi, rows, n, a_row, b_row, s.n, s.a_step, s.b_step, p.op, p.lo, p.hi});
+      kernel({a + ai, b + bi, y + yi, rows, n, a_row, b_row, s.y_row, s.a_step, s.b_step, p.op, p.lo, p.hi});
     });
   });
 }
@@ -95,7 +121,7 @@ void run_q8(const RunContext& ctx, const BoundStep& step, const BinaryParams& p)
   const Broadcast& s = p.shape;
   ctx.parallel(s.split.tasks(), [&](uint32_t task, uint32_t) {
     for_each_run(s, task, [&](uint32_t ai, uint32_t bi, uint32_t yi, uint32_t rows, uint32_t n, uint32_t a_row, uint32_t b_row) {
-      kernel({a + ai, b + bi, y + yi, rows, n, a_row, b_row, s.n, s.a_step, s.b_step, p.op, p.q8});
+      kernel({a + ai, b + bi, y + yi, rows, n, a_row, b_row, s.y_row, s.a_step, s.b_step, p.op, p.q8});
     });
   });
 }
@@ -121,7 +147,7 @@ template <class T, class U> void run_integers(const RunContext& ctx, const Bound
     for_each_run(s, task, [&](uint32_t ai, uint32_t bi, uint32_t yi, uint32_t rows, uint32_t n, uint32_t a_row, uint32_t b_row) {
       for (uint32_t r = 0; r < rows; ++r) {
         for (uint32_t i = 0; i < n; ++i) {
-          y[yi + r * s.n + i] = integer_op<T, U>(p.op, a[ai + r * a_row + i * s.a_step], b[bi + r * b_row + i * s.b_step]);
+          y[yi + r * s.y_row + i] = integer_op<T, U>(p.op, a[ai + r * a_row + i * s.a_step], b[bi + r * b_row + i * s.b_step]);
         }
       }
     });

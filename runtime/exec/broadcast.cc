@@ -6,6 +6,8 @@ namespace {
 // Dim i from the right of a shape padded with ones on the left.
 int32_t dim_from_right(const Shape& s, uint32_t i) { return i < s.rank ? s.dims[s.rank - 1 - i] : 1; }
 
+constexpr uint32_t kUnit = 64;
+
 struct Axis {
   uint32_t size;
   bool a, b;  // varies along this axis
@@ -43,14 +45,28 @@ bool make_broadcast(const Shape& a, const Shape& b, const Shape& y, uint32_t thr
     if (axes[i].b) b_elems *= axes[i].size;
     rows *= axes[i].size;
   }
-  constexpr uint32_t kUnit = 64;
+  out->y_row = out->n;
   out->split = split_work(rows, out->n, rows * out->n, threads, kUnit);
   return true;
 }
 
+Broadcast make_pixel_broadcast(uint32_t pixels, uint32_t c, const uint32_t (&strides)[3], uint32_t a_step, uint32_t b_step,
+                               uint32_t threads) {
+  Broadcast s{};
+  s.rank = 1;
+  s.dims[0] = pixels;
+  s.a_strides[0] = strides[0];
+  s.b_strides[0] = strides[1];
+  s.y_row = strides[2];
+  s.n = c;
+  s.a_step = a_step;
+  s.b_step = b_step;
+  s.split = split_work(pixels, c, pixels * c, threads, kUnit);
+  return s;
+}
+
 BroadcastRun broadcast_run(const Broadcast& s, uint32_t row, uint32_t end) {
-  BroadcastRun r{0, 0, row * s.n, 1};
-  if (s.rank == 0) return r;
+  BroadcastRun r{0, 0, row * s.y_row, 1};
   uint32_t rest = row;
   for (uint32_t i = s.rank; i-- > 0;) {
     const uint32_t at = rest % s.dims[i];

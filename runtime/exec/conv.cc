@@ -150,6 +150,16 @@ bool sees_padding(const ConvParams& p, const Rect& r) {
   return p.border != ConvBorder::kSkipRows && (r.rows.first < p.h.inside || r.rows.end > p.h.inside_end);
 }
 
+// Copies `n` elements of pixels without the gaps between them.
+template <class T>
+void copy_pixels(const ConvParams& p, const T* x, uint32_t n, T* to) {
+  if (p.x_pixel == p.ic) {
+    __builtin_memcpy(to, x, n * sizeof(T));
+    return;
+  }
+  for (uint32_t i = 0; i < n; i += p.ic, x += p.x_pixel) __builtin_memcpy(to + i, x, p.ic * sizeof(T));
+}
+
 // Copies the input that a rectangle sees, padding included: window(rows) x window(cols) pixels.
 template <class Path>
 void copy_padded(const ConvParams& p, const typename Path::T* image, const Rect& r, typename Path::T* to) {
@@ -166,8 +176,7 @@ void copy_padded(const ConvParams& p, const typename Path::T* image, const Rect&
       continue;
     }
     Path::fill(p, to, before);
-    __builtin_memcpy(to + before, image + (static_cast<size_t>(row) * p.w.in + static_cast<uint32_t>(col)) * p.ic,
-                     inner * sizeof(*to));
+    copy_pixels(p, image + (static_cast<size_t>(row) * p.w.in + static_cast<uint32_t>(col)) * p.x_pixel, inner, to + before);
     Path::fill(p, to + before + inner, cols * p.ic - before - inner);
   }
 }
@@ -195,10 +204,11 @@ struct Runner {
     typename Path::GemmArgs g{};
     Path::set_constants(p, &g);
     const uint32_t seg = Path::gemm_seg_elems(p), per_row = p.segs / p.h.kernel;
-    g.geo.y_row_step = g.geo.residual_row_step = p.w.out * p.oc;
-    g.geo.y_col_step = g.geo.residual_col_step = p.oc;
+    g.geo.y_row_step = p.w.out * p.y_pixel;
+    g.geo.y_col_step = p.y_pixel;
+    g.geo.residual_row_step = p.w.out * p.residual_pixel;
+    g.geo.residual_col_step = p.residual_pixel;
     g.geo.w_seg_row_step = per_row * seg;
-    g.geo.w_seg_col_step = seg;
     g.geo.w_panel_step = p.segs * seg;
     return g;
   }
@@ -208,9 +218,8 @@ struct Runner {
     const uint32_t padded_n = kernels::round_up(p.n, kGemmPanel);
     g->w = w + (static_cast<size_t>(group) * (padded_n / kGemmPanel) + c / kGemmPanel) * g->geo.w_panel_step + w_at;
     path.set_channels(group * padded_n + c, g);
-    const size_t at = pixel * p.oc + group * p.n + c;
-    g->y = y + at;
-    g->residual = residual == nullptr ? nullptr : residual + at;
+    g->y = y + pixel * p.y_pixel + group * p.n + c;
+    g->residual = residual == nullptr ? nullptr : residual + pixel * p.residual_pixel + group * p.n + c;
     g->geo.n = n;
   }
 
@@ -219,34 +228,41 @@ struct Runner {
     typename Path::GemmArgs g = gemm_args();
     g.geo.rows = g.geo.seg_rows = g.geo.seg_cols = 1;
     g.geo.cols = t.rows;
-    g.geo.a_col_step = g.geo.seg_k = p.ic;
+    g.geo.a_col_step = p.x_pixel;
+    g.geo.seg_k = p.ic;
     set_place(&g, t.row, 0, t.c, t.n, 0);
-    g.a = x + static_cast<size_t>(t.row) * p.ic;
+    g.a = x + static_cast<size_t>(t.row) * p.x_pixel;
     fn(g);
   }
 
-  // One rectangle; `first`: the pixel of input that tap 0 of its first output pixel sees, or would see before the image; `row`:
-  // elements from there to the next row.
-  void rect(typename Path::GemmFn fn, typename Path::GemmArgs* g, const Task& t, const Rect& r, const T* first, uint32_t row,
-            uint32_t group, uint32_t c, uint32_t n) const {
+  // Where a rectangle finds its input: the pixel that tap 0 of its first output pixel sees, or would see before the image, and the
+  // elements from there to the next row and pixel.
+  struct Input {
+    const T* first;
+    uint32_t row, pixel;
+  };
+
+  void rect(typename Path::GemmFn fn, typename Path::GemmArgs* g, const Task& t, const Rect& r, const Input& in, uint32_t group,
+            uint32_t c, uint32_t n) const {
     GemmGeometry& geo = g->geo;
     geo.rows = r.rows.end - r.rows.first;
     geo.cols = r.cols.end - r.cols.first;
-    geo.a_row_step = p.h.stride * row;
-    geo.a_col_step = p.w.stride * p.ic;
-    geo.a_seg_row_step = static_cast<int32_t>(p.h.dilation * row);
-    geo.a_seg_col_step = static_cast<int32_t>(p.w.dilation * p.ic);
+    geo.a_row_step = p.h.stride * in.row;
+    geo.a_col_step = p.w.stride * in.pixel;
+    geo.a_seg_row_step = static_cast<int32_t>(p.h.dilation * in.row);
+    geo.a_seg_col_step = static_cast<int32_t>(p.w.dilation * in.pixel);
     const uint32_t taps = r.cols.tap_end - r.cols.tap;
-    const bool row_is_segment = p.segs == p.h.kernel;
-    const uint32_t tap_k = row_is_segment ? p.seg_k / p.w.kernel : p.seg_k;
+    const bool row_is_packed = p.segs == p.h.kernel, row_is_segment = row_is_packed && in.pixel == p.ic;
+    const uint32_t tap_k = row_is_packed ? p.seg_k / p.w.kernel : p.seg_k;
+    const uint32_t col_w = row_is_packed ? tap_k * kGemmPanel : Path::gemm_seg_elems(p);
     geo.seg_rows = taps == 0 ? 0 : r.rows.tap_end - r.rows.tap;
     geo.seg_cols = row_is_segment ? 1 : taps;
     geo.seg_k = row_is_segment ? taps * tap_k : tap_k;
-    const uint32_t col_w = row_is_segment ? tap_k * kGemmPanel : geo.w_seg_col_step;
+    geo.w_seg_col_step = col_w;
     set_place(g, (static_cast<size_t>(t.image) * p.h.out + r.rows.first) * p.w.out + r.cols.first, group, c, n,
               r.rows.tap * geo.w_seg_row_step + r.cols.tap * col_w);
-    g->a = first + static_cast<size_t>(r.rows.tap) * p.h.dilation * row +
-           static_cast<size_t>(r.cols.tap) * p.w.dilation * p.ic + group * (p.ic / p.groups);
+    g->a = in.first + static_cast<size_t>(r.rows.tap) * p.h.dilation * in.row +
+           static_cast<size_t>(r.cols.tap) * p.w.dilation * in.pixel + group * (p.ic / p.groups);
     fn(*g);
   }
 
@@ -259,18 +275,18 @@ struct Runner {
     }
   }
 
-  // Where a rectangle's input starts, as rect() takes it, and its row step; copies it if its taps reach into the padding.
-  const T* input_of(const Task& t, const Rect& r, uint8_t* scratch, uint32_t* row) const {
-    *row = p.w.in * p.ic;
-    const T* image = x + static_cast<size_t>(t.image) * p.h.in * *row;
+  // Copies a rectangle's input if its taps reach into the padding.
+  Input input_of(const Task& t, const Rect& r, uint8_t* scratch) const {
+    const uint32_t row = p.w.in * p.x_pixel;
+    const T* image = x + static_cast<size_t>(t.image) * p.h.in * row;
     if (sees_padding(p, r)) {
       auto* copy = reinterpret_cast<T*>(scratch);
       copy_padded<Path>(p, image, r, copy);
-      *row = p.w.window(r.cols.end - r.cols.first) * p.ic;
-      return copy;
+      return {copy, p.w.window(r.cols.end - r.cols.first) * p.ic, p.ic};
     }
-    return image + static_cast<ptrdiff_t>(p.h.start(r.rows.first)) * static_cast<ptrdiff_t>(*row) +
-           static_cast<ptrdiff_t>(p.w.start(r.cols.first)) * static_cast<ptrdiff_t>(p.ic);
+    return {image + static_cast<ptrdiff_t>(p.h.start(r.rows.first)) * static_cast<ptrdiff_t>(row) +
+                static_cast<ptrdiff_t>(p.w.start(r.cols.first)) * static_cast<ptrdiff_t>(p.x_pixel),
+            row, p.x_pixel};
   }
 
   // Mostly in place, channels are outside and rectangles inside, so that the weights of a call stay near; a large copy is used up
@@ -278,19 +294,15 @@ struct Runner {
   void dense(typename Path::GemmFn fn, uint32_t index, uint8_t* scratch) const {
     const Task t = task_at(p, index, p.h.out);
     typename Path::GemmArgs g = gemm_args();
-    uint32_t row = 0;
     if (p.border == ConvBorder::kCopyAll || p.border == ConvBorder::kCopyEdges) {
       for_each_rect(p, t, [&](const Rect& r) {
-        const T* input = input_of(t, r, scratch, &row);
-        for_each_channels(t, [&](uint32_t group, uint32_t c, uint32_t n) { rect(fn, &g, t, r, input, row, group, c, n); });
+        const Input input = input_of(t, r, scratch);
+        for_each_channels(t, [&](uint32_t group, uint32_t c, uint32_t n) { rect(fn, &g, t, r, input, group, c, n); });
       });
       return;
     }
     for_each_channels(t, [&](uint32_t group, uint32_t c, uint32_t n) {
-      for_each_rect(p, t, [&](const Rect& r) {
-        const T* input = input_of(t, r, scratch, &row);
-        rect(fn, &g, t, r, input, row, group, c, n);
-      });
+      for_each_rect(p, t, [&](const Rect& r) { rect(fn, &g, t, r, input_of(t, r, scratch), group, c, n); });
     });
   }
 
@@ -298,7 +310,7 @@ struct Runner {
     const Task t = task_at(p, index, p.h.out);
     typename Path::DwArgs d{};
     Path::set_constants(p, &d);
-    const uint32_t row = p.w.in * p.ic;
+    const uint32_t row = p.w.in * p.x_pixel;
     auto* pad = reinterpret_cast<T*>(scratch);
     if (p.border != ConvBorder::kNone) Path::fill(p, pad, row);
     d.in.a = x + static_cast<size_t>(t.image) * p.h.in * row + t.c / p.multiplier;
@@ -306,7 +318,7 @@ struct Runner {
     d.in.rows = p.h.in;
     d.in.cols = p.w.in;
     d.in.row_step = row;
-    d.in.col_step = p.ic;
+    d.in.col_step = p.x_pixel;
     d.in.row0 = p.h.start(t.row);
     d.in.col0 = p.w.start(0);
     d.in.stride_h = p.h.stride;
@@ -317,11 +329,13 @@ struct Runner {
     d.in.kw = p.w.kernel;
     d.w = w + static_cast<size_t>(t.c / kGemmPanel) * Path::dw_panel_elems(p);
     path.set_channels(t.c, &d);
-    const size_t at = (static_cast<size_t>(t.image) * p.h.out + t.row) * p.w.out * p.oc + t.c;
-    d.y = y + at;
-    d.residual = residual == nullptr ? nullptr : residual + at;
-    d.y_row_step = d.residual_row_step = p.w.out * p.oc;
-    d.y_col_step = d.residual_col_step = p.oc;
+    const size_t pixel = (static_cast<size_t>(t.image) * p.h.out + t.row) * p.w.out;
+    d.y = y + pixel * p.y_pixel + t.c;
+    d.residual = residual == nullptr ? nullptr : residual + pixel * p.residual_pixel + t.c;
+    d.y_row_step = p.w.out * p.y_pixel;
+    d.y_col_step = p.y_pixel;
+    d.residual_row_step = p.w.out * p.residual_pixel;
+    d.residual_col_step = p.residual_pixel;
     d.rows = t.rows;
     d.cols = p.w.out;
     d.n = t.n;

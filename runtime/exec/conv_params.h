@@ -29,6 +29,7 @@ struct ConvParams {
   uint32_t quantized;                 // 1: 8-bit, 0: float or half precision
   uint32_t elem_bytes;                // of x, w, y and residual: 1, 4, or 2 in half precision
   uint32_t images, ic, oc;            // kMatrix: images x oh x ow rows of ic, all in one run
+  uint32_t x_pixel, y_pixel, residual_pixel;  // from one pixel to the next: ic, oc, or more where there are gaps
   ConvAxis h, w;
   uint32_t groups, n, segs, seg_k;    // as ConvPacking
   uint32_t multiplier;                // depthwise
@@ -56,6 +57,10 @@ constexpr kernels::Family conv_family(const ConvParams& p, bool depthwise) {
 // kCorrupt (needed, got: sizes that disagree), kOutOfMemory (weights beyond 31 bits). 8-bit biases hold `bias_sets` padded vectors.
 Status prepare_conv_operands(const PrepareInput& in, const ConvPacking& packing, float lo, float hi, ConvParams* p,
                              uint32_t bias_sets = 1);
+
+// Takes the distances of pixels from `in` and says which operands may have gaps between them, and whether x may be the caller's.
+// Requires: mode, border and operands are filled.
+void set_pixels(const PrepareInput& in, ConvParams* p, Prepared* out);
 
 // Chooses how a dense convolution meets its padding. Requires: axes, mode and quantization constants are filled.
 ConvBorder choose_border(const ConvParams& p);

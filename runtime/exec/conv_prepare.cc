@@ -174,6 +174,7 @@ Status prepare_Conv2d(const PrepareInput& in, Prepared* out) {
   p.border = choose_border(p);
   const bool pointwise = taps == 1 && p.border == ConvBorder::kNone && p.h.stride == 1 && p.w.stride == 1;
   if (!packing.depthwise && packing.groups == 1 && pointwise) p.mode = ConvMode::kMatrix;
+  set_pixels(in, &p, out);
   s = cut_conv_tasks(in, packing, &p, out);
   if (!s.ok()) return s;
 

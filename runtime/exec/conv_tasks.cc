@@ -55,16 +55,18 @@ uint32_t most_rows(const PrepareInput& in, const ConvParams& p, const Work& k) {
   return fit > p.h.window(1) ? (fit - p.h.window(1)) / p.h.stride + 1 : 1;
 }
 
-// In how many parts panels are cut; rows make up what is missing to `threads`. The cut whose largest part is smallest; among
-// equals the one that reads large weights once, or small ones everywhere.
+// In how many parts panels are cut; rows make up what is missing to `threads`. Rows first: a thread then finds most of its input
+// in its own cache, where it wrote the rows before. Panels only where that makes the largest part much smaller, or where the
+// weights, which every thread would read, are large.
 uint32_t panel_parts(const ConvParams& p, const Work& k) {
   if (k.threads == 1 || p.groups != 1 || p.multiplier > 1) return 1;
   uint32_t best = 1;
-  uint64_t best_load = ~uint64_t{0};
+  uint64_t best_load = ~uint64_t{0} / 2;
   for (uint32_t parts = 1; parts <= min_u32(k.threads, k.panels); ++parts) {
     const uint64_t rows = static_cast<uint64_t>(k.images) * k.rows, row_parts = ceil_div(k.threads, parts);
     const uint64_t load = (rows + row_parts - 1) / row_parts * ceil_div(k.panels, parts);
-    if (load < best_load || (load == best_load && k.weight_bytes > kLargeWeights)) best = parts, best_load = load;
+    const bool large = k.weight_bytes > kLargeWeights;
+    if (large ? load <= best_load : load + load / 4 < best_load) best = parts, best_load = load;
   }
   return best;
 }
@@ -72,7 +74,7 @@ uint32_t panel_parts(const ConvParams& p, const Work& k) {
 // Scratch of one slot in elements: the largest window that is copied, or a row of padding.
 uint64_t slot_elems(const ConvParams& p) {
   if (p.border == ConvBorder::kNone || p.border == ConvBorder::kSkip || p.block_rows == 0 || p.w.out == 0) return 0;
-  if (p.mode == ConvMode::kDepthwise) return static_cast<uint64_t>(p.w.in) * p.ic;
+  if (p.mode == ConvMode::kDepthwise) return static_cast<uint64_t>(p.w.in) * p.x_pixel;
   const uint64_t wide = static_cast<uint64_t>(p.w.window(p.w.out)) * p.ic;
   if (p.border == ConvBorder::kCopyAll) return p.h.window(p.block_rows) * wide;
   const uint32_t outside = p.border == ConvBorder::kSkipRows ? 0 : max_u32(p.h.inside, p.h.out - p.h.inside_end);
@@ -94,6 +96,19 @@ ConvBorder choose_border(const ConvParams& p) {
   if (p.quantized == 0 || p.pad_value == 0) return cuts ? ConvBorder::kSkip : ConvBorder::kSkipRows;
   const bool some_inside = p.h.inside < p.h.inside_end && p.w.inside < p.w.inside_end;
   return some_inside && p.w.out >= kEdgesFromCols ? ConvBorder::kCopyEdges : ConvBorder::kCopyAll;
+}
+
+void set_pixels(const PrepareInput& in, ConvParams* p, Prepared* out) {
+  const uint32_t residual = conv_residual(p->quantized != 0);
+  p->x_pixel = in.pixel_stride(kConvX);
+  p->y_pixel = in.pixel_stride(in.out());
+  p->residual_pixel = in.has(residual) ? in.pixel_stride(residual) : p->y_pixel;
+  // A row of the kernel is one segment only where pixels lie side by side; its taps are segments too if their weights are.
+  const bool row_is_segment = p->mode == ConvMode::kDense && p->segs == p->h.kernel && p->w.kernel > 1;
+  const bool by_taps = !row_is_segment || p->quantized == 0 || p->seg_k / p->w.kernel % kernels::kGemmQuad == 0;
+  out->strided_input_mask = (by_taps ? 1u << kConvX : 0) | 1u << residual;
+  out->strided_output = true;
+  out->exact_input_mask = p->mode == ConvMode::kDense && p->border == ConvBorder::kCopyAll ? 1u << kConvX : 0;
 }
 
 Status cut_conv_tasks(const PrepareInput& in, const ConvPacking& packing, ConvParams* p, Prepared* out) {

@@ -44,12 +44,26 @@ struct PrepareInput {
   kernels::IsaSet isa;
   kernels::Storage storage;
   uint32_t threads;
+  // Both by tensor index; null while the planner asks what a step can do, when all tensors are dense.
+  const uint32_t* strides = nullptr;  // elements from one pixel (row of the last dim) to the next; 0: dense
+  const uint32_t* wholes = nullptr;   // the tensor that this one lies in, kNoTensor if it stands alone
 
   // Requires: operand i exists.
   const ProgramTensor& tensor(uint32_t i) const { return program->tensor(program->operand(*step, i)); }
   const Shape& shape(uint32_t i) const { return shapes[program->operand(*step, i)]; }
   bool has(uint32_t i) const { return program->input(*step, i) != kNoTensor; }
   uint32_t out(uint32_t i = 0) const { return step->n_in + i; }
+  // Elements from one pixel of operand i to the next. Other than the last dim only where Prepared said that it may be.
+  uint32_t pixel_stride(uint32_t i) const {
+    const uint32_t stride = strides == nullptr ? 0 : strides[program->operand(*step, i)];
+    const Shape& s = shape(i);
+    return stride != 0 ? stride : s.rank == 0 ? 1 : static_cast<uint32_t>(s.dims[s.rank - 1]);
+  }
+  bool is_dense(uint32_t i) const { return strides == nullptr || strides[program->operand(*step, i)] == 0; }
+  // Whether operand `part` already lies where this step would copy it: at its place in `whole`.
+  bool is_placed(uint32_t part, uint32_t whole) const {
+    return wholes != nullptr && wholes[program->operand(*step, part)] == program->operand(*step, whole);
+  }
   // Quantization parameters of operand i as they lie in memory: shifted by 128 for u8 storage.
   QuantParams quant(uint32_t i) const {
     QuantParams q = tensor(i).quant;
@@ -59,9 +73,23 @@ struct PrepareInput {
   }
 };
 
-inline constexpr uint32_t kMaxParamsBytes = 512;
+inline constexpr uint32_t kMaxParamsBytes = 640;
 inline constexpr uint32_t kMaxStepKernels = 4;
 inline constexpr uint32_t kMaxSharedInputs = 32;
+
+// A step that only puts inputs together or takes a part of one: the planner may let the parts lie in the whole from the start,
+// and the step then has nothing to do with them (PrepareInput::is_placed).
+enum class Piecing : uint8_t {
+  kNone,
+  kJoin,  // output 0 is `rows` rows, each of one row of every input in turn
+  kCut,   // output 0 is, of each of `rows` rows of input 0, the elements from `first` on
+};
+struct Pieces {
+  Piecing kind = Piecing::kNone;
+  uint32_t mask = 0;  // kJoin: bit i: input i's bytes are taken as they are
+  uint32_t rows = 0;
+  uint32_t first = 0;  // kCut
+};
 
 // What prepare decides.
 struct Prepared {
@@ -74,6 +102,14 @@ struct Prepared {
   // Bit i: run never reads input i, a constant for the other storage. Firmware images leave it out.
   uint32_t unread_input_mask = 0;
   bool alias_input0 = false;       // output 0 is input 0's bytes unchanged (Reshape): the plan drops the copy where it can
+  // Bit i: run reads nothing past the end of input i, so that the caller's array may serve as it is.
+  uint32_t exact_input_mask = 0;
+  // Bit i: input i may lie with gaps between its pixels; and whether output 0 may. Asked with dense tensors, prepare comes again
+  // with the strides that the planner chose.
+  uint32_t strided_input_mask = 0;
+  bool strided_output = false;
+  Pieces pieces;
+  bool elided = false;  // all parts are placed: run does nothing
 
   // A zeroed P in `params`. P: 32-bit members only, at most kMaxParamsBytes.
   template <class P> P& make() {

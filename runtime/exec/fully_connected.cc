@@ -23,6 +23,7 @@ Status prepare_FullyConnected(const PrepareInput& in, Prepared* out) {
   p.h = p.w = conv_axis(1, 1, 1, 1, 1, 0);
   p.ic = static_cast<uint32_t>(w[1]);
   p.multiplier = 1;
+  set_pixels(in, &p, out);
   s = cut_conv_tasks(in, packing, &p, out);
   if (!s.ok()) return s;
   const kernels::Storage storage = p.quantized != 0 ? in.storage : kernels::Storage::kS8;

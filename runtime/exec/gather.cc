@@ -86,6 +86,7 @@ Status prepare_Gather(const PrepareInput& in, Prepared* out) {
   p.split = split_work(x.elems(0, axis), elems(in, 1), elems(in, in.out()), in.threads, 1);
   p.flip = stored_flip(in, 0);
   p.zero_point = in.quant(in.out()).zero_point;
+  out->exact_input_mask = 3;
   const uint64_t fill = fill_bits(in, p.zero_point);
   p.fill_low = static_cast<uint32_t>(fill);
   p.fill_high = static_cast<uint32_t>(fill >> 32);

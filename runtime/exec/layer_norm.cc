@@ -58,6 +58,7 @@ Status prepare_LayerNorm(const PrepareInput& in, Prepared* out) {
   p.split = split_work(p.n == 0 ? 0 : x.elems(0, axis), 1, elems(in, 0), in.threads, 1);
   if (const Status s = check_vectors(in, p.n); !s.ok()) return s;
   out->share_input_mask = 1;
+  out->exact_input_mask = 7;
   if (is_f32(in, 0) && is_f32(in, in.out())) {
     return out->use(kernels::select(Family::kLayerNormF32, kernels::Storage::kS8, in.isa)) ? Status{}
                                                                                           : refuse(in, Code::kUnsupported);

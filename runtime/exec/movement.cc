@@ -23,9 +23,16 @@ struct PadParams {
 };
 
 // Operand 0 to output 0, byte by byte, and not a constant that lies in another storage than the output.
-Status check_move(const PrepareInput& in) {
+Status check_move(const PrepareInput& in, Prepared* out) {
   if (!same_bytes(in, 0)) return unsupported_operand(in, 0);
+  out->exact_input_mask = 1;
   return stored_flip(in, 0) == 0 ? Status{} : unsupported_operand(in, 0);
+}
+
+// Copies that go by strides take any.
+void take_strides(Prepared* out) {
+  out->strided_input_mask = 1;
+  out->strided_output = true;
 }
 
 Status use_copy(const PrepareInput& in, Family family, Prepared* out) {
@@ -40,7 +47,7 @@ void run_copy(const RunContext& ctx, const BoundStep& step) {
 }  // namespace
 
 Status prepare_Reshape(const PrepareInput& in, Prepared* out) {
-  if (const Status s = check_move(in); !s.ok()) return s;
+  if (const Status s = check_move(in, out); !s.ok()) return s;
   if (elems(in, 0) != elems(in, in.out())) return refuse(in, Code::kInvalidArgument, elems(in, in.out()), elems(in, 0));
   out->make<BytesParams>().bytes = elems(in, 0) * elem_bytes(in, 0);
   out->share_input_mask = 1;
@@ -56,14 +63,15 @@ void run_Reshape(const RunContext& ctx, const BoundStep& step) {
 }
 
 Status prepare_Transpose(const PrepareInput& in, Prepared* out) {
-  if (const Status s = check_move(in); !s.ok()) return s;
+  if (const Status s = check_move(in, out); !s.ok()) return s;
+  take_strides(out);
   const Ints perm = in.program->attrs<PermAttrs>(*in.step).perm;
   const Shape &x = in.shape(0), &y = in.shape(in.out());
   if (x.rank != y.rank || perm.count != static_cast<int32_t>(x.rank))
     return refuse(in, Code::kInvalidArgument, x.rank, static_cast<uint32_t>(perm.count));
   int32_t x_strides[kMaxRank], y_strides[kMaxRank];
-  dense_strides(x, elem_bytes(in, 0), x_strides);
-  dense_strides(y, elem_bytes(in, 0), y_strides);
+  operand_strides(in, 0, x_strides);
+  operand_strides(in, in.out(), y_strides);
   CopyDim dims[kMaxRank];
   uint32_t seen = 0;
   for (uint32_t i = 0; i < y.rank; ++i) {
@@ -97,16 +105,35 @@ bool slice_axis(int32_t dim, int64_t begin, int64_t end, int64_t step, int64_t* 
 
 }  // namespace
 
+namespace {
+
+// A slice with step 1 of one axis, all others whole, is a part of the input.
+void find_piece(const PrepareInput& in, const SliceAttrs& a, uint32_t first_bytes, Prepared* out) {
+  const Shape &x = in.shape(0), &y = in.shape(in.out());
+  uint32_t cut = kMaxRank;
+  for (uint32_t i = 0; i < x.rank; ++i) {
+    if (x.dims[i] == y.dims[i]) continue;
+    if (cut != kMaxRank) return;
+    cut = i;
+  }
+  for (int32_t k = 0; k < a.axes.count; ++k) {
+    if (a.steps[k] != 1 && y.dims[a.axes[k]] > 1) return;
+  }
+  if (cut != kMaxRank) out->pieces = {Piecing::kCut, 0, x.elems(0, cut), first_bytes / elem_bytes(in, 0)};
+}
+
+}  // namespace
+
 Status prepare_Slice(const PrepareInput& in, Prepared* out) {
-  if (const Status s = check_move(in); !s.ok()) return s;
+  if (const Status s = check_move(in, out); !s.ok()) return s;
   const SliceAttrs a = in.program->attrs<SliceAttrs>(*in.step);
   const Shape &x = in.shape(0), &y = in.shape(in.out());
   if (x.rank != y.rank) return refuse(in, Code::kInvalidArgument, x.rank, y.rank);
   if (a.begins.count != a.axes.count || a.ends.count != a.axes.count || a.steps.count != a.axes.count)
     return refuse(in, Code::kInvalidArgument);
   int32_t x_strides[kMaxRank], y_strides[kMaxRank];
-  dense_strides(x, elem_bytes(in, 0), x_strides);
-  dense_strides(y, elem_bytes(in, 0), y_strides);
+  operand_strides(in, 0, x_strides);
+  operand_strides(in, in.out(), y_strides);
   CopyDim dims[kMaxRank];
   for (uint32_t i = 0; i < x.rank; ++i) dims[i] = {static_cast<uint32_t>(x.dims[i]), x_strides[i], y_strides[i]};
   MoveParams& p = out->make<MoveParams>();
@@ -126,6 +153,13 @@ Status prepare_Slice(const PrepareInput& in, Prepared* out) {
     if (dims[i].size != static_cast<uint32_t>(y.dims[i]))
       return refuse(in, Code::kInvalidArgument, dims[i].size, static_cast<uint32_t>(y.dims[i]));
   }
+  take_strides(out);
+  if (in.is_placed(in.out(), 0)) {
+    out->elided = true;
+    p = {};
+    return use_copy(in, Family::kCopy, out);
+  }
+  find_piece(in, a, static_cast<uint32_t>(p.copy.x_base), out);
   return use_copy(in, nd_copy_prepare(dims, y.rank, elem_bytes(in, 0), in.threads, &p.copy), out);
 }
 
@@ -156,16 +190,17 @@ bool fill_bits(const PrepareInput& in, float value, uint64_t* bits) {
 }  // namespace
 
 Status prepare_Pad(const PrepareInput& in, Prepared* out) {
-  if (const Status s = check_move(in); !s.ok()) return s;
+  if (const Status s = check_move(in, out); !s.ok()) return s;
   const PadAttrs a = in.program->attrs<PadAttrs>(*in.step);
+  out->strided_input_mask = 1;
   const Shape &x = in.shape(0), &y = in.shape(in.out());
   const int32_t rank = static_cast<int32_t>(x.rank);
   if (x.rank != y.rank || a.before.count != rank || a.after.count != rank)
     return refuse(in, Code::kInvalidArgument, x.rank, y.rank);
   const uint32_t bytes = elem_bytes(in, 0);
   int32_t x_strides[kMaxRank], y_strides[kMaxRank];
-  dense_strides(x, bytes, x_strides);
-  dense_strides(y, bytes, y_strides);
+  operand_strides(in, 0, x_strides);
+  operand_strides(in, in.out(), y_strides);
   PadParams& p = out->make<PadParams>();
   CopyDim dims[kMaxRank];
   for (int32_t i = 0; i < rank; ++i) {
@@ -212,6 +247,7 @@ Status prepare_Assign(const PrepareInput& in, Prepared* out) {
   if (has_quant(in, 0) && !(to.quant == from.quant)) return unsupported_operand(in, 1);
   if (!(in.shape(0) == in.shape(1))) return refuse(in, Code::kInvalidArgument, elems(in, 0), elems(in, 1));
   out->make<BytesParams>().bytes = elems(in, 0) * elem_bytes(in, 0);
+  out->exact_input_mask = 2;
   return {};
 }
 

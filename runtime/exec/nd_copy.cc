@@ -136,11 +136,14 @@ void nd_copy_run(const RunContext& ctx, const NdCopy& c, kernels::AnyFn kernel, 
   });
 }
 
-void dense_strides(const Shape& shape, uint32_t elem_bytes, int32_t strides[kMaxRank]) {
-  uint32_t stride = elem_bytes;
-  for (uint32_t i = shape.rank; i-- > 0;) {
-    strides[i] = static_cast<int32_t>(stride);
-    stride *= static_cast<uint32_t>(shape.dims[i] == 0 ? 1 : shape.dims[i]);
+void operand_strides(const PrepareInput& in, uint32_t i, int32_t strides[kMaxRank]) {
+  const Shape& shape = in.shape(i);
+  const uint32_t bytes = dtype_bytes(in.tensor(i).dtype), pixel = in.pixel_stride(i);
+  uint32_t stride = bytes;
+  for (uint32_t d = shape.rank; d-- > 0;) {
+    strides[d] = static_cast<int32_t>(stride);
+    const uint32_t step = d + 1 == shape.rank ? pixel : static_cast<uint32_t>(shape.dims[d]);
+    stride *= step == 0 ? 1 : step;
   }
 }
 

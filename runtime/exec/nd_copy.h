@@ -37,7 +37,7 @@ kernels::Family nd_copy_prepare(const CopyDim* dims, uint32_t rank, uint32_t ele
 // Runs it with the kernel of the family that nd_copy_prepare() named.
 void nd_copy_run(const RunContext& ctx, const NdCopy& c, kernels::AnyFn kernel, const uint8_t* x, uint8_t* y);
 
-// Strides in bytes of a dense row-major tensor.
-void dense_strides(const Shape& shape, uint32_t elem_bytes, int32_t strides[kMaxRank]);
+// Strides in bytes of operand `i`, row-major: dense but for gaps between its pixels.
+void operand_strides(const PrepareInput& in, uint32_t i, int32_t strides[kMaxRank]);
 
 }  // namespace lathe

@@ -46,6 +46,7 @@ Status prepare_BatchNorm(const PrepareInput& in, Prepared* out) {
   if (!checked_elems(two_vectors, sizeof(float), &vectors)) return refuse(in, Code::kUnsupported, 0x7fffffff, p.c);
   out->scratch_bytes = vectors * static_cast<uint32_t>(sizeof(float));
   out->share_input_mask = 1;
+  out->exact_input_mask = 31;
   return out->use(kernels::select(Family::kBinaryF32, kernels::Storage::kS8, in.isa)) ? Status{} : refuse(in, Code::kUnsupported);
 }
 

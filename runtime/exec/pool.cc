@@ -106,6 +106,7 @@ Status prepare_pool(const PrepareInput& in, Family f32, Family s8, Prepared* out
   const bool q8 = is_q8_in_storage(in, 0) && is_q8(in, in.out());
   if (!q8 && !(is_f32(in, 0) && is_f32(in, in.out()))) return unsupported_operand(in, 0);
   (*p)->quantized = q8 ? 1 : 0;
+  out->exact_input_mask = 1;
   if (const Status s = prepare_geometry(in, *p); !s.ok()) return s;
   const bool ok = out->use(q8 ? kernels::select(s8, in.storage, in.isa) : kernels::select(f32, kernels::Storage::kS8, in.isa));
   return ok ? Status{} : refuse(in, Code::kUnsupported);

@@ -1,7 +1,7 @@
 // Quantize and Dequantize: the borders between float and 8-bit values.
 #include "kernels/eltwise/eltwise.h"
 #include "runtime/exec/checks.h"
-#include "runtime/exec/split.h"
+#include "runtime/exec/rows.h"
 
 namespace lathe {
 namespace {
@@ -9,15 +9,13 @@ namespace {
 using kernels::Family;
 
 struct QuantizeParams {
-  Split split;
+  Rows rows;
   kernels::QuantizeConstants constants;
 };
 struct DequantizeParams {
-  Split split;
+  Rows rows;
   kernels::DequantizeConstants constants;
 };
-
-constexpr uint32_t kUnit = 64;
 
 }  // namespace
 
@@ -28,7 +26,8 @@ Status prepare_Quantize(const PrepareInput& in, Prepared* out) {
   if (n != elems(in, in.out())) return refuse(in, Code::kInvalidArgument, elems(in, in.out()), n);
   QuantizeParams& p = out->make<QuantizeParams>();
   const QuantParams q = in.quant(in.out());
-  p.split = split_work(1, n, n, in.threads, kUnit);
+  p.rows = make_rows(in, out);
+  out->exact_input_mask = 1;
   p.constants = {q.scale, q.zero_point, q.qmin, q.qmax};
   return out->use(kernels::select(Family::kQuantizeF32, in.storage, in.isa)) ? Status{} : refuse(in, Code::kUnsupported);
 }
@@ -38,9 +37,8 @@ void run_Quantize(const RunContext& ctx, const BoundStep& step) {
   const auto kernel = ctx.kernel<kernels::QuantizeF32Fn>(step);
   const float* x = ctx.in<float>(step, 0);
   uint8_t* y = ctx.out<uint8_t>(step, 0);
-  ctx.parallel(p.split.tasks(), [&](uint32_t task, uint32_t) {
-    const TaskRange r = task_range(p.split, task);
-    kernel({x + r.inner_begin, y + r.inner_begin, r.inner_end - r.inner_begin, p.constants});
+  ctx.parallel(p.rows.split.tasks(), [&](uint32_t task, uint32_t) {
+    for_each_row(p.rows, task, [&](uint32_t xi, uint32_t yi, uint32_t n) { kernel({x + xi, y + yi, n, p.constants}); });
   });
 }
 
@@ -51,7 +49,8 @@ Status prepare_Dequantize(const PrepareInput& in, Prepared* out) {
   if (n != elems(in, in.out())) return refuse(in, Code::kInvalidArgument, elems(in, in.out()), n);
   DequantizeParams& p = out->make<DequantizeParams>();
   const QuantParams q = in.quant(0);
-  p.split = split_work(1, n, n, in.threads, kUnit);
+  p.rows = make_rows(in, out);
+  out->exact_input_mask = 1;
   p.constants = {stored_flip(in, 0), q.scale, q.zero_point};
   return out->use(kernels::select(Family::kDequantizeF32, in.storage, in.isa)) ? Status{} : refuse(in, Code::kUnsupported);
 }
@@ -61,9 +60,8 @@ void run_Dequantize(const RunContext& ctx, const BoundStep& step) {
   const auto kernel = ctx.kernel<kernels::DequantizeF32Fn>(step);
   const uint8_t* x = ctx.in<uint8_t>(step, 0);
   float* y = ctx.out<float>(step, 0);
-  ctx.parallel(p.split.tasks(), [&](uint32_t task, uint32_t) {
-    const TaskRange r = task_range(p.split, task);
-    kernel({x + r.inner_begin, y + r.inner_begin, r.inner_end - r.inner_begin, p.constants});
+  ctx.parallel(p.rows.split.tasks(), [&](uint32_t task, uint32_t) {
+    for_each_row(p.rows, task, [&](uint32_t xi, uint32_t yi, uint32_t n) { kernel({x + xi, y + yi, n, p.constants}); });
   });
 }
 

@@ -115,6 +115,7 @@ Status prepare_Mean(const PrepareInput& in, Prepared* out) {
     outer = kept == 0 ? 0 : kept / p.inner;
   }
   p.quantized = q8 ? 1 : 0;
+  out->exact_input_mask = 1;
   p.rearranged = runs > 1 ? 1 : 0;
   p.split = split_work(outer, p.inner, elems(in, 0), in.threads, 16);
   bool ok = out->use(q8 ? kernels::select(Family::kMeanS8, in.storage, in.isa)

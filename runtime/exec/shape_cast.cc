@@ -88,6 +88,7 @@ Status prepare_Shape(const PrepareInput& in, Prepared* out) {
   if (y.rank != 1 || y.dims[0] != static_cast<int32_t>(x.rank))
     return refuse(in, Code::kInvalidArgument, x.rank, elems(in, in.out()));
   ShapeParams& p = out->make<ShapeParams>();
+  out->exact_input_mask = 1;
   p.rank = x.rank;
   for (uint32_t i = 0; i < x.rank; ++i) p.dims[i] = x.dims[i];
   return {};
@@ -112,6 +113,7 @@ Status prepare_Cast(const PrepareInput& in, Prepared* out) {
   p.from = static_cast<uint32_t>(from);
   p.to = static_cast<uint32_t>(to);
   p.split = split_work(1, n, n, in.threads, 64);
+  out->exact_input_mask = 1;
   if (!widens && !narrows) return {};
   const kernels::Family family = widens ? kernels::Family::kWidenF16 : kernels::Family::kNarrowF16;
   return out->use(kernels::select(family, kernels::Storage::kS8, in.isa)) ? Status{} : refuse(in, Code::kUnsupported);

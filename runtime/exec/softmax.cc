@@ -64,7 +64,7 @@ Status prepare_Softmax(const PrepareInput& in, Prepared* out) {
   }
   const uint32_t outer = x.elems(0, axis), inner = x.elems(axis + 1, x.rank);
   p.split = split_work(outer, inner, elems(in, 0), in.threads, 16);
-  out->share_input_mask = 1;
+  out->share_input_mask = out->exact_input_mask = 1;
   bool ok = out->use(f32 ? kernels::select(Family::kSoftmaxF32, kernels::Storage::kS8, in.isa)
                          : kernels::select(Family::kSoftmaxS8, in.storage, in.isa));
   if (inner != 1) {

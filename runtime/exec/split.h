@@ -42,6 +42,7 @@ constexpr Split split_work(uint32_t outer, uint32_t inner, uint32_t elems, uint3
 }
 
 constexpr TaskRange task_range(const Split& s, uint32_t task) {
+  if (s.tasks() == 1) return {0, s.outer, 0, s.inner};  // the common case needs no division
   const uint32_t o = task / s.inner_tasks * s.outer_chunk, i = task % s.inner_tasks * s.inner_chunk;
   return {o, s.outer - o < s.outer_chunk ? s.outer : o + s.outer_chunk, i,
           s.inner - i < s.inner_chunk ? s.inner : i + s.inner_chunk};

@@ -1,7 +1,7 @@
 // One-input elementwise operators: float kernels, tables for quantized values, regrid for clamp and leaky ReLU.
 #include "kernels/eltwise/eltwise.h"
 #include "runtime/exec/checks.h"
-#include "runtime/exec/split.h"
+#include "runtime/exec/rows.h"
 
 namespace lathe {
 namespace {
@@ -13,14 +13,11 @@ enum class Form : uint32_t { kF32, kTable, kRegrid };
 
 struct UnaryParams {
   Form form;
-  Split split;  // inner: elements
+  Rows rows;
   UnaryOp op;
   float a, b;
   kernels::RegridConstants regrid;
 };
-
-// Inner cuts on whole cache lines of 8-bit values.
-constexpr uint32_t kUnit = 64;
 
 Status check_elems(const PrepareInput& in) {
   return elems(in, 0) == elems(in, in.out()) ? Status{} : refuse(in, Code::kInvalidArgument, elems(in, in.out()), elems(in, 0));
@@ -28,11 +25,10 @@ Status check_elems(const PrepareInput& in) {
 
 Status prepare_common(const PrepareInput& in, Form form, Family family, Prepared* out, UnaryParams** p) {
   if (const Status s = check_elems(in); !s.ok()) return s;
-  const uint32_t n = elems(in, 0);
   *p = &out->make<UnaryParams>();
   (*p)->form = form;
-  (*p)->split = split_work(1, n, n, in.threads, kUnit);
-  out->share_input_mask = 1;
+  (*p)->rows = make_rows(in, out);
+  out->share_input_mask = out->exact_input_mask = 1;
   const kernels::Storage storage = form == Form::kF32 ? kernels::Storage::kS8 : in.storage;
   return out->use(kernels::select(family, storage, in.isa)) ? Status{} : refuse(in, Code::kUnsupported);
 }
@@ -83,9 +79,8 @@ void run_f32(const RunContext& ctx, const BoundStep& step, const UnaryParams& p)
   const auto kernel = ctx.kernel<kernels::UnaryF32Fn>(step);
   const float* x = ctx.in<float>(step, 0);
   float* y = ctx.out<float>(step, 0);
-  ctx.parallel(p.split.tasks(), [&](uint32_t task, uint32_t) {
-    const TaskRange r = task_range(p.split, task);
-    kernel({x + r.inner_begin, y + r.inner_begin, r.inner_end - r.inner_begin, p.op, p.a, p.b});
+  ctx.parallel(p.rows.split.tasks(), [&](uint32_t task, uint32_t) {
+    for_each_row(p.rows, task, [&](uint32_t xi, uint32_t yi, uint32_t n) { kernel({x + xi, y + yi, n, p.op, p.a, p.b}); });
   });
 }
 
@@ -94,9 +89,8 @@ void run_table(const RunContext& ctx, const BoundStep& step, const UnaryParams& 
   const uint8_t* x = ctx.in<uint8_t>(step, 0);
   uint8_t* y = ctx.out<uint8_t>(step, 0);
   const int8_t* table = ctx.in<int8_t>(step, 1);
-  ctx.parallel(p.split.tasks(), [&](uint32_t task, uint32_t) {
-    const TaskRange r = task_range(p.split, task);
-    kernel({x + r.inner_begin, y + r.inner_begin, r.inner_end - r.inner_begin, table});
+  ctx.parallel(p.rows.split.tasks(), [&](uint32_t task, uint32_t) {
+    for_each_row(p.rows, task, [&](uint32_t xi, uint32_t yi, uint32_t n) { kernel({x + xi, y + yi, n, table}); });
   });
 }
 
@@ -104,9 +98,8 @@ void run_regrid(const RunContext& ctx, const BoundStep& step, const UnaryParams&
   const auto kernel = ctx.kernel<kernels::RegridS8Fn>(step);
   const uint8_t* x = ctx.in<uint8_t>(step, 0);
   uint8_t* y = ctx.out<uint8_t>(step, 0);
-  ctx.parallel(p.split.tasks(), [&](uint32_t task, uint32_t) {
-    const TaskRange r = task_range(p.split, task);
-    kernel({x + r.inner_begin, y + r.inner_begin, r.inner_end - r.inner_begin, p.regrid});
+  ctx.parallel(p.rows.split.tasks(), [&](uint32_t task, uint32_t) {
+    for_each_row(p.rows, task, [&](uint32_t xi, uint32_t yi, uint32_t n) { kernel({x + xi, y + yi, n, p.regrid}); });
   });
 }
 

@@ -82,7 +82,8 @@ std::optional<Session> Session::create(const Model& model, const SessionConfig& 
     report(isa.error(), error);
     return std::nullopt;
   }
-  auto host = HostSession::create(model.program_, {*isa, config.threads == 0 ? usable_cpus() : config.threads});
+  const uint32_t threads = config.threads == 0 ? usable_cpus() : config.threads;
+  auto host = HostSession::create(model.program_, {*isa, threads, config.padded_inputs});
   if (!host) {
     report(host.error(), error);
     return std::nullopt;

@@ -155,7 +155,7 @@ lathe_session* lathe_session_create(const lathe_model* model, const lathe_sessio
       return nullptr;
     }
     const uint32_t threads = options == nullptr ? 1 : options->threads == 0 ? lathe::usable_cpus() : options->threads;
-    auto host = lathe::HostSession::create(model->program, {*isa, threads});
+    auto host = lathe::HostSession::create(model->program, {*isa, threads, options != nullptr && options->padded_inputs != 0});
     if (!host) {
       report(error, host.error());
       return nullptr;

@@ -59,6 +59,7 @@ class Session final : public HostSession {
 
   std::string kernel_names(uint32_t step) const override {
     const Binding& b = current_->binding;
+    if (b.elided[step] != 0) return "elided";
     std::string names;
     for (uint32_t k = b.kernel_first[step]; k < b.kernel_first[step + 1]; ++k)
       names += (names.empty() ? "" : " ") + std::string(b.kernels[k]->name);
@@ -99,7 +100,10 @@ class Session final : public HostSession {
     hook_ = hook;
     has_hook_ = hook.before != nullptr || hook.after != nullptr;
   }
-  const uint8_t* tensor_data(uint32_t tensor) const override { return memory_.at(current_->binding.plan.tensors[tensor]); }
+  const uint8_t* tensor_data(uint32_t tensor) const override {
+    const Binding& b = current_->binding;
+    return b.strides[tensor] != 0 ? nullptr : memory_.at(b.plan.tensors[tensor]);
+  }
   void reset() override {
     if (current_ != nullptr) reset_variables(current_->binding.plan, memory_);
   }
@@ -119,6 +123,8 @@ class Session final : public HostSession {
     options.isa = options_.isa;
     options.storage = storage_for(options_.isa);
     options.threads = parallel_.threads;
+    options.padded_inputs = options_.padded_inputs;
+    options.elide = options_.elide;
     options.table = full_exec_table();
     options.index = &exec_index;
     s = lathe::bind(program(), dims, options, memory, &plan->binding);

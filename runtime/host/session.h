@@ -28,6 +28,8 @@ struct LoadedProgram {
 struct SessionOptions {
   kernels::IsaSet isa;    // machine_isa() of runtime/host/cpu.h, or a lower level
   uint32_t threads = 1;   // of the kernel team; results do not depend on it
+  bool padded_inputs = false;  // input arrays may be read up to 63 bytes past their ends, which saves copying them
+  bool elide = true;           // false: every tensor is dense and every step writes its own, for observers
 };
 
 class HostSession {
@@ -42,7 +44,7 @@ class HostSession {
   virtual const BoundPlan& plan() const = 0;
   virtual const Shape& tensor_shape(uint32_t tensor) const = 0;
   virtual const Shape& output_shape(uint32_t output) const = 0;
-  // The kernel names of a step, for reports.
+  // The kernel names of a step, for reports; "elided" if it has nothing to do.
   virtual std::string kernel_names(uint32_t step) const = 0;
   virtual uint64_t step_macs(uint32_t step) const = 0;
 
@@ -50,7 +52,8 @@ class HostSession {
   // allocation.
   virtual Result<void> run(std::span<const void* const> inputs, std::span<void* const> outputs) = 0;
   virtual void set_hook(const StepHook& hook) = 0;
-  // Where a tensor's bytes lie in the current plan, valid inside a hook while the tensor is alive. Null if elided.
+  // Where a tensor's bytes lie in the current plan, valid inside a hook while the tensor is alive. Null if they are not dense,
+  // which SessionOptions::elide = false rules out.
   virtual const uint8_t* tensor_data(uint32_t tensor) const = 0;
   // Variables back to their initial values.
   virtual void reset() = 0;

@@ -1,13 +1,14 @@
 #include "runtime/plan/bind.h"
 
 #include "runtime/plan/arena.h"
+#include "runtime/plan/views.h"
 
 namespace lathe {
 namespace {
 
 constexpr uint32_t kNever = 0xffffffffu;
 
-// Memory in the arena that several tensors may share: aliases (Reshape) and results computed in place.
+// Memory in the arena that several tensors may share: aliases (Reshape), results computed in place, and parts of a whole.
 struct Buffer {
   uint32_t bytes;
   uint32_t first, last;  // steps
@@ -24,6 +25,11 @@ class Binder {
     Status s = reserve();
     if (!s.ok()) return s;
     find_uses();
+    for (uint32_t i = 0; i < p_.step_count(); ++i)
+      if (!(s = ask_step(i)).ok()) return s;
+    if (!find_views(p_, out_.dims.shapes, traits_, {o_.external_ports, o_.padded_inputs}, o_.elide, memory_, &views_))
+      return {Code::kOutOfMemory, 0, p_.tensor_count(), 0};
+    out_.strides = views_.strides;
     if (!(s = place_fixed()).ok()) return s;
     place_ports();
     for (uint32_t i = 0; i < p_.step_count(); ++i)
@@ -49,16 +55,19 @@ class Binder {
     ports_ = memory_.array<BoundPort>(h.input_count + h.output_count);
     variables_ = memory_.array<BoundVariable>(h.variable_count);
     buffer_ = memory_.array<uint32_t>(h.tensor_count);
+    at_ = memory_.array<uint32_t>(h.tensor_count);
     last_use_ = memory_.array<uint32_t>(h.tensor_count);
     buffers_ = memory_.array<Buffer>(h.tensor_count);
     scratch_ = memory_.array<uint32_t>(h.step_count);
     unread_ = memory_.array<uint32_t>(h.step_count);
+    elided_ = memory_.array<uint8_t>(h.step_count);
+    traits_ = memory_.array<StepTraits>(h.step_count);
     kernel_first_ = memory_.array<uint32_t>(h.step_count + 1ull);
     params_ = memory_.array<uint8_t>(static_cast<uint64_t>(h.step_count) * kMaxParamsBytes);
     kernels_ = memory_.array<const kernels::Kernel*>(static_cast<uint64_t>(h.step_count) * kMaxStepKernels);
     fns_ = memory_.array<kernels::AnyFn>(static_cast<uint64_t>(h.step_count) * kMaxStepKernels);
-    if (!tensors_ || !steps_ || !ports_ || !variables_ || !buffer_ || !last_use_ || !buffers_ || !scratch_ || !unread_ ||
-        !kernel_first_ || !params_ || !kernels_ || !fns_)
+    if (!tensors_ || !steps_ || !ports_ || !variables_ || !buffer_ || !at_ || !last_use_ || !buffers_ || !scratch_ || !unread_ ||
+        !elided_ || !traits_ || !kernel_first_ || !params_ || !kernels_ || !fns_)
       return {Code::kOutOfMemory, 0, h.tensor_count, 0};
     plan_ = {};
     plan_.tensors = tensors_, plan_.steps = steps_, plan_.params = params_, plan_.kernels = fns_, plan_.ports = ports_,
@@ -69,6 +78,7 @@ class Binder {
     plan_.storage = o_.storage;
     out_.kernels = kernels_;
     out_.unread = unread_;
+    out_.elided = elided_;
     out_.operand_count = h.operand_count;
     for (uint32_t t = 0; t < h.tensor_count; ++t) buffer_[t] = last_use_[t] = kNever;
     return {};
@@ -107,15 +117,16 @@ class Binder {
     return {};
   }
 
-  // The caller's memory serves an input if it may be read past its end and is in the plan's storage, an output if no step reads
-  // it.
+  // The caller's memory serves an input if nobody reads past its end, or may, and if it is in the plan's storage; an output if no
+  // step reads it.
   void place_ports() {
     for (uint32_t t = 0; t < p_.tensor_count(); ++t) {
       const ProgramTensor& x = p_.tensor(t);
       const bool input = x.kind == TensorKind::kInput;
       if (!input && x.kind != TensorKind::kOutput) continue;
       const uint32_t port = input ? x.port : plan_.input_count + x.port;
-      const bool can_share = input ? (x.flags & kTensorForeignRead) != 0 : last_use_[t] == kNever;
+      const bool padded = (x.flags & kTensorForeignRead) != 0 || o_.padded_inputs;
+      const bool can_share = input ? padded || reads_exactly(p_, traits_, views_, t) : last_use_[t] == kNever;
       ports_[port] = {t, bytes_of(t), flipped(t) ? PortMode::kFlip : PortMode::kCopy};
       if (input && last_use_[t] == kNever) {
         ports_[port].mode = PortMode::kUnused;
@@ -135,25 +146,42 @@ class Binder {
     return buffer_[tensor] = buffer_count_++;
   }
 
-  void join(uint32_t tensor, uint32_t other, uint32_t step) {
+  // The buffer of `tensor` lives until its last use.
+  void keep(uint32_t tensor, uint32_t step) { join(tensor, tensor, 0, step); }
+
+  // `tensor` lies in the buffer of `other`, `offset` bytes from it.
+  void join(uint32_t tensor, uint32_t other, uint32_t offset, uint32_t step) {
     buffer_[tensor] = buffer_[other];
+    at_[tensor] = at_[other] + offset;
     Buffer& b = buffers_[buffer_[tensor]];
     const uint32_t last = last_use_[tensor] == kNever ? step : last_use_[tensor];
     b.last = last > b.last ? last : b.last;
   }
 
+  Status prepare(uint32_t index, const PrepareInput& in, Prepared* prepared) {
+    const uint32_t entry = o_.index(in.step->op);
+    if (entry > 0xffff) return {Code::kUnsupported, index, 0, in.step->op};
+    Status status = o_.table[entry].prepare(in, prepared);
+    if (!status.ok()) status.where = index;
+    return status;
+  }
+
+  // What a step can do with its operands, before the planner decides where they lie.
+  Status ask_step(uint32_t index) {
+    Prepared prepared;
+    const PrepareInput in{&p_, &p_.step(index), out_.dims.shapes, o_.isa, o_.storage, o_.threads};
+    if (const Status s = prepare(index, in, &prepared); !s.ok()) return s;
+    traits_[index] = {prepared.share_input_mask, prepared.exact_input_mask, prepared.strided_input_mask,
+                      prepared.alias_input0,     prepared.strided_output,   prepared.pieces};
+    return {};
+  }
+
   Status bind_step(uint32_t index) {
     const ProgramStep& s = p_.step(index);
-    const uint32_t entry = o_.index(s.op);
-    if (entry > 0xffff) return {Code::kUnsupported, index, 0, s.op};
     Prepared prepared;
-    const PrepareInput in{&p_, &s, out_.dims.shapes, o_.isa, o_.storage, o_.threads};
-    Status status = o_.table[entry].prepare(in, &prepared);
-    if (!status.ok()) {
-      status.where = index;
-      return status;
-    }
-    steps_[index] = {static_cast<uint16_t>(entry), s.n_in, s.operands, out_.params_bytes, out_.kernel_count, 0};
+    const PrepareInput in{&p_, &s, out_.dims.shapes, o_.isa, o_.storage, o_.threads, views_.strides, views_.wholes};
+    if (const Status status = prepare(index, in, &prepared); !status.ok()) return status;
+    steps_[index] = {static_cast<uint16_t>(o_.index(s.op)), s.n_in, s.operands, out_.params_bytes, out_.kernel_count, 0};
     __builtin_memcpy(params_ + out_.params_bytes, prepared.params, prepared.params_bytes);
     out_.params_bytes += static_cast<uint32_t>(align_up(prepared.params_bytes, 8));
     kernel_first_[index] = out_.kernel_count;
@@ -165,12 +193,33 @@ class Binder {
     scratch_[index] = prepared.scratch_bytes;
     unread_[index] = prepared.unread_input_mask;
     for (uint32_t k = 0; k < s.n_out; ++k) place_output(index, s, k, prepared);
+    elided_[index] = prepared.elided || is_alias(s, prepared) ? 1 : 0;
     return {};
+  }
+
+  bool is_alias(const ProgramStep& s, const Prepared& prepared) const {
+    const uint32_t x = p_.input(s, 0), y = p_.output(s, 0);
+    if (!prepared.alias_input0 || x == kNoTensor) return false;
+    if (in_arena(x) || in_arena(y)) return buffer_[x] == buffer_[y] && at_[x] == at_[y];
+    return tensors_[x].region == tensors_[y].region && tensors_[x].offset == tensors_[y].offset;
+  }
+
+  // A part lies in its whole, which gets its place with the first part.
+  void place_view(uint32_t t, uint32_t step) {
+    const uint32_t whole = views_.wholes[t], offset = views_.offsets[t] * dtype_bytes(p_.tensor(t).dtype);
+    if (!in_arena(whole) && static_cast<Region>(tensors_[whole].region) == Region::kNone) {
+      if (views_.wholes[whole] != kNoTensor) place_view(whole, step);
+      else new_buffer(whole, step);
+    }
+    if (in_arena(whole)) join(t, whole, offset, step);
+    else tensors_[t] = {tensors_[whole].region, tensors_[whole].offset + offset};
   }
 
   void place_output(uint32_t index, const ProgramStep& s, uint32_t k, const Prepared& prepared) {
     const uint32_t t = p_.output(s, k);
     if (static_cast<Region>(tensors_[t].region) != Region::kNone) return;  // the caller's memory
+    if (in_arena(t)) return keep(t, index);                                // came with its parts
+    if (views_.wholes[t] != kNoTensor) return place_view(t, index);
     if (k == 0 && prepared.alias_input0 && alias(index, s, t)) return;
     if (k == 0)
       for (uint32_t i = 0; i < s.n_in && i < kMaxSharedInputs; ++i)
@@ -184,7 +233,7 @@ class Binder {
     const uint32_t x = p_.input(s, 0);
     if (x == kNoTensor || bytes_of(x) != bytes_of(t) || flipped(x) != flipped(t)) return false;
     if (in_arena(x)) {
-      join(t, x, index);
+      join(t, x, 0, index);
       return true;
     }
     const TensorKind kind = p_.tensor(x).kind;
@@ -197,12 +246,14 @@ class Binder {
   bool share(uint32_t index, const ProgramStep& s, uint32_t i, uint32_t t, uint32_t mask) {
     const uint32_t x = p_.input(s, i);
     if (x == kNoTensor || !in_arena(x) || bytes_of(x) != bytes_of(t) || buffers_[buffer_[x]].last != index) return false;
+    if (views_.strides[x] != 0) return false;
     for (uint32_t j = 0; j < s.n_in; ++j) {
       const uint32_t other = p_.input(s, j);
-      const bool may = j < kMaxSharedInputs && (mask >> j & 1) != 0 && bytes_of(other) == bytes_of(t);
-      if (other != kNoTensor && buffer_[other] == buffer_[x] && !may) return false;
+      if (other == kNoTensor || buffer_[other] != buffer_[x]) continue;
+      const bool same = at_[other] == at_[x] && bytes_of(other) == bytes_of(t) && views_.strides[other] == 0;
+      if (!same || j >= kMaxSharedInputs || (mask >> j & 1) == 0) return false;
     }
-    join(t, x, index);
+    join(t, x, 0, index);
     return true;
   }
 
@@ -218,7 +269,7 @@ class Binder {
     const Status s = pack_arena(items, count, o_.align, memory_, &size);
     if (!s.ok()) return s;
     for (uint32_t t = 0; t < p_.tensor_count(); ++t)
-      if (in_arena(t)) tensors_[t] = {static_cast<uint32_t>(Region::kArena), items[buffer_[t]].offset};
+      if (in_arena(t)) tensors_[t] = {static_cast<uint32_t>(Region::kArena), items[buffer_[t]].offset + at_[t]};
     count = buffer_count_;
     for (uint32_t i = 0; i < steps; ++i)
       if (scratch_[i] != 0) steps_[i].scratch = items[count++].offset;
@@ -237,11 +288,15 @@ class Binder {
   BoundPort* ports_ = nullptr;
   BoundVariable* variables_ = nullptr;
   uint32_t* buffer_ = nullptr;    // by tensor: its buffer, kNever outside the arena
+  uint32_t* at_ = nullptr;        // by tensor: bytes from its buffer's start
   uint32_t* last_use_ = nullptr;  // by tensor: step, kNever if none
   Buffer* buffers_ = nullptr;
   uint32_t buffer_count_ = 0;
   uint32_t* scratch_ = nullptr;  // by step: bytes
   uint32_t* unread_ = nullptr;   // by step
+  uint8_t* elided_ = nullptr;    // by step
+  StepTraits* traits_ = nullptr;  // by step
+  Views views_;
   uint32_t* kernel_first_ = nullptr;
   uint8_t* params_ = nullptr;
   const kernels::Kernel** kernels_ = nullptr;

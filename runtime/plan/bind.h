@@ -2,8 +2,8 @@
 //
 // Every step's prepare() chooses kernels and scratch; then tensors get their place: constants in WEIGHTS, variables in a region
 // of their own, the caller's inputs and outputs in the caller's memory where that is possible, everything else in one arena. An
-// output shares its input's bytes when its step allows it and nobody reads the input later. Thread-safe: all state is in the
-// arguments.
+// output shares its input's bytes when its step allows it and nobody reads the input later; parts of a concatenation or slice lie
+// in the whole (runtime/plan/views.h). Thread-safe: all state is in the arguments.
 #pragma once
 #include <stdint.h>
 
@@ -29,6 +29,8 @@ struct BindOptions {
   uint32_t align = 64;                          // of everything in the arena and the variables, a power of two, at least 8
   uint32_t tail = 64;                           // readable bytes behind the last one in the arena and the variables
   bool external_ports = true;                   // false: inputs and outputs lie in the arena (firmware)
+  bool padded_inputs = false;                   // the caller's inputs may be read 63 bytes past their ends
+  bool elide = true;                            // parts of a Concat or Slice lie in the whole where their steps allow it
 };
 
 struct Binding {
@@ -39,6 +41,8 @@ struct Binding {
   const uint32_t* kernel_first = nullptr;
   uint32_t kernel_count = 0;
   const uint32_t* unread = nullptr;  // per step: Prepared::unread_input_mask
+  const uint32_t* strides = nullptr;  // per tensor: elements from one pixel to the next, 0 if it is dense
+  const uint8_t* elided = nullptr;    // per step: 1 if it has nothing left to do
   uint32_t params_bytes = 0, operand_count = 0;
 };
 

@@ -13,6 +13,7 @@
 #include "runtime/exec/exec.h"
 #include "tests/kernels/under_test.h"
 #include "tests/runtime/core_run.h"
+#include "tests/runtime/guarded.h"
 
 namespace lathe::test {
 
@@ -153,11 +154,13 @@ template <class A> std::vector<OpResult> run_everywhere(const OpCase& c, const A
   Program program;
   REQUIRE(built.open(&program).ok());
   std::vector<Shape> shapes;
+  std::vector<GuardedBytes> memory;  // a step that says that it reads exactly gets it directly
   std::vector<const void*> inputs;
   for (const TestTensor& t : c.inputs) {
     if (t.constant) continue;
     shapes.push_back(t.shape());
-    inputs.push_back(t.bytes.data());
+    memory.emplace_back(t.bytes.data(), t.bytes.size());
+    inputs.push_back(memory.back().data());
   }
   std::vector<OpResult> results;
   for (const BindOptions& o : all_options()) {
