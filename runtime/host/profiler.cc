@@ -44,6 +44,7 @@ Profiler::Profiler(const HostSession& session, const LoadedProgram& loaded, size
     : steps_(loaded.program.step_count()), events_(trace_events) {
   for (uint32_t i = 0; i < steps_.size(); ++i) {
     const ProgramStep& s = loaded.program.step(i);
+    steps_[i].last.resize(kSamples);
     ProfileRow& r = steps_[i].row;
     const char* op = op_name(static_cast<Op>(s.op));
     r.op = i < loaded.step_ops.size() ? loaded.step_ops[i] : op == nullptr ? std::to_string(s.op) : op;
@@ -65,8 +66,10 @@ void Profiler::before(void* self, uint32_t) {
 void Profiler::after(void* self, uint32_t step) {
   auto& p = *static_cast<Profiler*>(self);
   const int64_t end = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - p.origin_).count();
-  p.steps_[step].ns += end - p.begin_ns_;
-  ++p.steps_[step].calls;
+  Step& s = p.steps_[step];
+  const int64_t ns = end - p.begin_ns_;
+  s.ns += ns;
+  s.last[s.calls++ % kSamples] = static_cast<uint32_t>(std::min<int64_t>(ns, UINT32_MAX));
   if (p.event_count_ < p.events_.size()) p.events_[p.event_count_++] = {step, p.begin_ns_, end};
 }
 
@@ -75,10 +78,25 @@ void Profiler::clear() {
   event_count_ = 0;
 }
 
-double Profiler::total_ns() const {
-  double total = 0;
-  for (const Step& s : steps_) total += static_cast<double>(s.ns);
-  return total;
+double Profiler::median_ns(const Step& step) {
+  const auto count = static_cast<ptrdiff_t>(std::min<uint64_t>(step.calls, kSamples));
+  std::vector<uint32_t> ns(step.last.begin(), step.last.begin() + count);
+  if (ns.empty()) return 0;
+  const auto middle = ns.begin() + static_cast<ptrdiff_t>(ns.size() / 2);
+  std::nth_element(ns.begin(), middle, ns.end());
+  return *middle;
+}
+
+double Profiler::p50_ns() const {
+  double sum = 0;
+  for (const Step& s : steps_) sum += median_ns(s);
+  return sum;
+}
+
+double Profiler::mean_ns() const {
+  double sum = 0;
+  for (const Step& s : steps_) sum += s.calls == 0 ? 0 : static_cast<double>(s.ns) / static_cast<double>(s.calls);
+  return sum;
 }
 
 std::vector<ProfileRow> Profiler::rows(ProfileBy by) const {
@@ -94,18 +112,18 @@ std::vector<ProfileRow> Profiler::rows(ProfileBy by) const {
     }
     ProfileRow& r = rows[it->second];
     r.calls += s.calls;
-    r.total_ns += static_cast<double>(s.ns);
+    r.p50_ns += median_ns(s);
+    r.mean_ns += s.calls == 0 ? 0 : static_cast<double>(s.ns) / static_cast<double>(s.calls);
     r.macs += s.row.macs;
     r.bytes += s.row.bytes;
     r.param_bytes += s.row.param_bytes;
-    r.runs = static_cast<double>(runs());
   }
-  std::stable_sort(rows.begin(), rows.end(), [](const ProfileRow& a, const ProfileRow& b) { return a.total_ns > b.total_ns; });
-  const double total = total_ns();
+  std::stable_sort(rows.begin(), rows.end(), [](const ProfileRow& a, const ProfileRow& b) { return a.p50_ns > b.p50_ns; });
+  const double total = p50_ns();
   double sum = 0;
   for (ProfileRow& r : rows) {
-    sum += r.total_ns;
-    r.share = total == 0 ? 0 : r.total_ns / total;
+    sum += r.p50_ns;
+    r.share = total == 0 ? 0 : r.p50_ns / total;
     r.cumulative_share = total == 0 ? 0 : sum / total;
   }
   return rows;

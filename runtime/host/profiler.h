@@ -1,4 +1,5 @@
-// Where the time goes: a StepHook that times every step, and reports of it.
+// Where the time goes: a StepHook that times every step, and reports of it. Times are medians over runs, which add up to the
+// median of whole runs much better than means, because an interruption of one step says nothing about the model.
 //
 //   Profiler profiler(session, *loaded);
 //   session.set_hook(profiler.hook());
@@ -24,16 +25,16 @@ struct ProfileRow {
   std::string op;       // of the group's first step
   std::string kernel;   // of the group's first step
   uint64_t calls = 0;
-  double total_ns = 0;
-  double share = 0;             // of the time of all steps
+  double p50_ns = 0;            // per run: the medians of the group's steps, added up
+  double mean_ns = 0;           // per run
+  double share = 0;             // of the medians of all steps
   double cumulative_share = 0;  // of this row and those above it
   uint64_t macs = 0;            // per run, of all steps of the group
   uint64_t bytes = 0;           // read and written per run: operands at their bound sizes
   uint64_t param_bytes = 0;     // of constants that the group's steps read
   // 1e9 operations (2 per multiply-accumulate) and 1e9 bytes per second.
-  double gops() const { return total_ns == 0 ? 0 : 2.0 * static_cast<double>(macs) * runs / total_ns; }
-  double gbytes_per_s() const { return total_ns == 0 ? 0 : static_cast<double>(bytes) * runs / total_ns; }
-  double runs = 0;
+  double gops() const { return p50_ns == 0 ? 0 : 2.0 * static_cast<double>(macs) / p50_ns; }
+  double gbytes_per_s() const { return p50_ns == 0 ? 0 : static_cast<double>(bytes) / p50_ns; }
 };
 
 class Profiler {
@@ -44,7 +45,9 @@ class Profiler {
   void clear();
 
   uint64_t runs() const { return steps_.empty() ? 0 : steps_.back().calls; }
-  double total_ns() const;
+  // Of a run, as the rows add up.
+  double p50_ns() const;
+  double mean_ns() const;
   // Grouped and sorted by time, most first.
   std::vector<ProfileRow> rows(ProfileBy by) const;
   // The Chrome trace-event format, which Perfetto reads too.
@@ -52,15 +55,18 @@ class Profiler {
 
  private:
   using Clock = std::chrono::steady_clock;
+  static constexpr size_t kSamples = 1024;
   struct Step {
     ProfileRow row;
     uint64_t calls = 0;
     int64_t ns = 0;
+    std::vector<uint32_t> last;  // ns of the last kSamples calls, in a ring
   };
   struct Event {
     uint32_t step;
     int64_t begin_ns, end_ns;
   };
+  static double median_ns(const Step& step);
   static void before(void* self, uint32_t step);
   static void after(void* self, uint32_t step);
 

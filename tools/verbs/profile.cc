@@ -71,15 +71,15 @@ void print_text(const std::vector<ProfileRow>& rows, const std::string& by, doub
   uint64_t params = 0;
   for (const ProfileRow& r : rows) params += r.param_bytes;
   const bool by_node = by == "node";
-  Table table({by, by_node ? "op" : "", "calls", "us/run", "share %", "sum %", "params %", "GOPS", "GB/s",
+  Table table({by, by_node ? "op" : "", "calls", "p50 us", "mean us", "share %", "sum %", "params %", "GOPS", "GB/s",
                by_node ? "kernel" : "such as"});
   for (const ProfileRow& r : rows)
-    table.add({r.name, by_node ? r.op : "", std::to_string(r.calls), fixed(r.total_ns / 1e3 / static_cast<double>(runs), 2),
+    table.add({r.name, by_node ? r.op : "", std::to_string(r.calls), fixed(r.p50_ns / 1e3, 2), fixed(r.mean_ns / 1e3, 2),
                fixed(100 * r.share, 1), fixed(100 * r.cumulative_share, 1),
                fixed(params == 0 ? 0 : 100.0 * static_cast<double>(r.param_bytes) / static_cast<double>(params), 1),
                fixed(r.gops(), 1), fixed(r.gbytes_per_s(), 1), r.kernel});
   std::printf("%s", table.text().c_str());
-  std::printf("sum of operators: %.2f us per run, %llu runs\n", total_us, static_cast<unsigned long long>(runs));
+  std::printf("sum of operators: %.2f us per run (medians), %llu runs\n", total_us, static_cast<unsigned long long>(runs));
 }
 
 void print_json(const std::vector<ProfileRow>& rows, const Options& o, const SessionOptions& session, double total_us,
@@ -91,7 +91,8 @@ void print_json(const std::vector<ProfileRow>& rows, const Options& o, const Ses
         .set("op", r.op)
         .set("kernel", r.kernel)
         .set("calls", r.calls)
-        .set("us", r.total_ns / 1e3 / static_cast<double>(runs));
+        .set("us", r.p50_ns / 1e3)
+        .set("mean_us", r.mean_ns / 1e3);
     row.set("share", r.share)
         .set("cumulative_share", r.cumulative_share)
         .set("param_bytes", r.param_bytes)
@@ -116,7 +117,7 @@ Result<void> run(const Options& o) {
   Profiler profiler(m.runner.session(), *m.model.program, o.trace.empty() ? 0 : kTraceEvents);
   LATHE_CHECK_OK(warm_up_and_measure(m.runner, profiler, o.measure.seconds));
   const std::vector<ProfileRow> rows = profiler.rows(grouping(o.by));
-  const double total_us = profiler.total_ns() / 1e3 / static_cast<double>(profiler.runs());
+  const double total_us = profiler.p50_ns() / 1e3;
   if (o.measure.json)
     print_json(rows, o, m.session, total_us, profiler.runs());
   else
