@@ -2,6 +2,7 @@
 #include "kernels/eltwise/eltwise.h"
 #include "runtime/exec/broadcast.h"
 #include "runtime/exec/checks.h"
+#include "runtime/exec/rows.h"
 
 namespace lathe {
 namespace {
@@ -67,7 +68,7 @@ bool pixel_operand(const PrepareInput& in, uint32_t i, uint32_t* stride, uint32_
 void prepare_pixels(const PrepareInput& in, Prepared* out, BinaryParams* p) {
   const Shape& y = in.shape(in.out());
   uint32_t strides[3] = {}, steps[2] = {};
-  if (y.rank == 0 || elems(in, in.out()) == 0) return;
+  if (elems(in, in.out()) == 0 || !has_long_pixels(in, in.out())) return;
   if (!pixel_operand(in, 0, &strides[0], &steps[0]) || !pixel_operand(in, 1, &strides[1], &steps[1])) return;
   for (uint32_t i = 0; i < 2; ++i) out->strided_input_mask |= in.shape(i) == y ? 1u << i : 0;
   out->strided_output = true;

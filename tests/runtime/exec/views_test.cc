@@ -79,7 +79,7 @@ class Growing {
       const Tensor& t = any();
       std::vector<int> same = t.dims;
       same[static_cast<size_t>(axis)] = first.dims[static_cast<size_t>(axis)];
-      if (same != first.dims || dims[static_cast<size_t>(axis)] + t.dims[static_cast<size_t>(axis)] > 80) continue;
+      if (same != first.dims || dims[static_cast<size_t>(axis)] + t.dims[static_cast<size_t>(axis)] > 250) continue;
       parts.push_back(t.id);
       dims[static_cast<size_t>(axis)] += t.dims[static_cast<size_t>(axis)];
     }
@@ -140,7 +140,7 @@ class Growing {
     a.stride[0] = a.stride[1] = a.dilation[0] = a.dilation[1] = 1;
     a.pad[0] = a.pad[1] = a.pad[2] = a.pad[3] = k / 2;
     a.groups = depthwise ? ic : 1;
-    const std::vector<int> dims = {t.dims[0], t.dims[1], t.dims[2], depthwise ? ic : between(1, 40)};
+    const std::vector<int> dims = {t.dims[0], t.dims[1], t.dims[2], depthwise ? ic : between(1, 100)};
     uint32_t residual = kNoTensor;
     for (int tries = 0; tries < 4 && residual == kNoTensor; ++tries)
       if (const Tensor& r = any(); r.dims == dims) residual = r.id;
@@ -237,7 +237,7 @@ TEST_CASE("random programs of concatenations and slices give the same bytes with
   for (int round = 0; round < 300; ++round) {
     CAPTURE(round);
     Growing g(rng, round % 2 == 0);
-    const std::vector<int> dims = {g.between(1, 2), g.between(1, 5), g.between(1, 5), g.between(1, 40)};
+    const std::vector<int> dims = {g.between(1, 2), g.between(1, 5), g.between(1, 5), g.between(1, 100)};
     for (int i = g.between(1, 2); i > 0; --i) g.input(dims);
     for (int i = g.between(2, 14); i > 0; --i) g.grow();
     g.finish();
@@ -272,7 +272,7 @@ TwoParts bind_two_parts(int axis, Op reader, std::optional<QuantParams> second_g
   ProgramBuilder b;
   const std::optional<QuantParams> grid = second_grid ? std::optional(kGrid) : std::nullopt;
   const DType type = grid ? DType::kS8 : DType::kF32;
-  const std::vector<TestDim> dims = {1, 4, 4, 32};
+  const std::vector<TestDim> dims = {1, 4, 4, 64};
   std::vector<TestDim> joined = dims;
   joined[static_cast<size_t>(axis)] = 2 * joined[static_cast<size_t>(axis)].value;
   const uint32_t x = b.input(type, dims, grid);
@@ -290,11 +290,11 @@ TwoParts bind_two_parts(int axis, Op reader, std::optional<QuantParams> second_g
   Program program;
   REQUIRE(built.open(&program).ok());
   CoreRun run;
-  REQUIRE(run.bind(program, {Shape{{1, 4, 4, 32}, 4}}, all_options().back()).ok());
+  REQUIRE(run.bind(program, {Shape{{1, 4, 4, 64}, 4}}, all_options().back()).ok());
   t.elided = run.binding.elided[2];
   t.first_stride = run.binding.strides[t.first];
   const BoundTensor* at = run.binding.plan.tensors;
-  if (t.elided != 0) CHECK(at[t.second].offset - at[t.first].offset == dtype_bytes(type) * (axis == 3 ? 32 : 4 * 4 * 32));
+  if (t.elided != 0) CHECK(at[t.second].offset - at[t.first].offset == dtype_bytes(type) * (axis == 3 ? 64 : 4 * 4 * 64));
   return t;
 }
 
@@ -303,7 +303,7 @@ TwoParts bind_two_parts(int axis, Op reader, std::optional<QuantParams> second_g
 TEST_CASE("parts are written into the whole, as channels of its pixels or as pixels one after another") {
   const TwoParts channels = bind_two_parts(3, Op::kClamp), rows = bind_two_parts(1, Op::kMaxPool2d);
   CHECK(channels.elided == 1);
-  CHECK(channels.first_stride == 64);
+  CHECK(channels.first_stride == 128);
   CHECK(rows.elided == 1);
   CHECK(rows.first_stride == 0);
 }
