@@ -74,7 +74,7 @@ TEST_CASE("the C API opens bytes in memory, describes them and runs them") {
   CHECK(info.dtype == LATHE_F32);
   CHECK(info.shape.dims[0] == -1);
   CHECK(lathe_model_input(model, 1, &info) == 0);
-  const lathe_session_options options = {1, "scalar"};
+  const lathe_session_options options = {.threads = 1, .isa = "scalar", .padded_inputs = 0};
   lathe_session* session = lathe_session_create(model, &options, &error);
   REQUIRE(session != nullptr);
   lathe_model_free(model);
