@@ -34,7 +34,7 @@ uint64_t number_in(const char* path) {
 ProcessMemory process_memory() {
   constexpr const char* kRollup = "/proc/self/smaps_rollup";
   return {sum_of_lines(kRollup, {"Rss"}), sum_of_lines(kRollup, {"Pss"}),
-          sum_of_lines(kRollup, {"Private_Clean", "Private_Dirty"})};
+          sum_of_lines(kRollup, {"Private_Dirty"})};
 }
 
 uint64_t available_memory() {
@@ -54,7 +54,7 @@ Result<Replicas> open_replicas(const MeasureFlags& flags, uint32_t count) {
   Replicas out;
   LATHE_TRY(out.session, flags.session.options());
   LATHE_TRY(out.model, load_host_model(flags.model, flags.import));
-  // The first one also brings in the weights and the code.
+  // The first of several also brings in what they share.
   ProcessMemory before{};
   for (uint32_t i = 0; i < count; ++i) {
     if (i == (count == 1 ? 0 : 1)) before = process_memory();

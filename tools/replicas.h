@@ -12,7 +12,7 @@ namespace lathe::tools {
 struct ProcessMemory {
   uint64_t resident = 0;
   uint64_t proportional = 0;  // pages shared with other processes count by their part
-  uint64_t own = 0;           // pages that nobody else has, and that end with the process
+  uint64_t own = 0;           // pages that it has written, which nobody else has: not those of mapped files
 };
 ProcessMemory process_memory();
 // What the machine, or this process's control group, could still give it.
@@ -20,7 +20,7 @@ uint64_t available_memory();
 
 struct ReplicaMemory {
   ProcessMemory process;     // with all replicas, after each ran
-  uint64_t per_replica = 0;  // what one added to the process's own pages: arena, variables, plan, buffers of input and output
+  uint64_t per_replica = 0;  // what each added to the process's own pages: arena, variables, plan, buffers of input and output
   uint64_t arena = 0, variables = 0;  // of one, by its plan
 };
 
