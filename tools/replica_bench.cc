@@ -198,7 +198,7 @@ class Sweep {
 std::string finding_text(const Finding& f) {
   const std::string who = f.replicas == 1 ? "1 replica" : std::to_string(f.replicas) + " replicas";
   if (f.flat == 0)
-    return fmt::format("{}: {:.0f}/s at most; p99 was over {:.0f} us at every rate\n", who, f.capacity, f.limit_us);
+    return fmt::format("{}: {:.0f}/s at most; no rate was served in full with p99 within {:.0f} us\n", who, f.capacity, f.limit_us);
   return fmt::format("{}: {:.0f}/s at most; p99 stays within {:.0f} us up to {:.0f}/s, {:.0f} % of that\n", who, f.capacity,
                      f.limit_us, f.flat, 100 * f.flat / f.capacity);
 }

@@ -285,7 +285,9 @@ TEST_CASE("a sweep tells what one replica and all of them can serve") {
   CHECK(json.find("steps")->as_array()->size() == 2 + 2 * 10);
   CHECK(number(json.find("findings")->as_array()->front(), "capacity_per_second") > 0);
   const auto text = run_lathe({"bench", int8_model(), "--sweep", "--deadline", "1000", "--seconds", "0.02"});
-  CHECK(text.out.find("p99 stays within 1000000 us") != std::string::npos);
+  // Which rates are served in windows this short is the machine's business; that each finding names the deadline is not.
+  CHECK(text.out.find("1 replica: ") != std::string::npos);
+  CHECK(text.out.find(" within 1000000 us") != std::string::npos);
   CHECK(text.out.find("replicas that fit: 1 of the 1 tried") != std::string::npos);
 }
 
