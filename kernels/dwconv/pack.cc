@@ -3,11 +3,18 @@
 namespace lathe::kernels {
 namespace {
 
-// Position in the packed weights of channel c, kernel row p, kernel column q.
-size_t s8_index(uint32_t c, uint32_t p, uint32_t q, uint32_t kh, uint32_t kw) {
+// Calls fn(position in packed weights) for every weight in the order of w[n][kh][kw].
+template <class F>
+void for_each_s8(uint32_t n, uint32_t kh, uint32_t kw, const F& fn) {
   const size_t quads = (kh + kGemmQuad - 1) / kGemmQuad;
-  const size_t quad = (c / kGemmPanel * static_cast<size_t>(kw) + q) * quads + p / kGemmQuad;
-  return (quad * kGemmPanel + c % kGemmPanel) * kGemmQuad + p % kGemmQuad;
+  for (uint32_t c = 0; c < n; ++c) {
+    for (uint32_t p = 0; p < kh; ++p) {
+      for (uint32_t q = 0; q < kw; ++q) {
+        const size_t quad = (c / kGemmPanel * static_cast<size_t>(kw) + q) * quads + p / kGemmQuad;
+        fn((quad * kGemmPanel + c % kGemmPanel) * kGemmQuad + p % kGemmQuad);
+      }
+    }
+  }
 }
 
 size_t tap_index(uint32_t c, uint32_t tap, uint32_t taps) {
@@ -32,19 +39,11 @@ void unpack_taps(const T* packed, uint32_t n, uint32_t taps, T* w) {
 
 void dwconv_s8_pack(const int8_t* w, uint32_t n, uint32_t kh, uint32_t kw, int8_t* packed) {
   __builtin_memset(packed, 0, dwconv_s8_packed_bytes(n, kh, kw));
-  for (uint32_t c = 0; c < n; ++c) {
-    for (uint32_t p = 0; p < kh; ++p) {
-      for (uint32_t q = 0; q < kw; ++q) packed[s8_index(c, p, q, kh, kw)] = *w++;
-    }
-  }
+  for_each_s8(n, kh, kw, [&](size_t at) { packed[at] = *w++; });
 }
 
 void dwconv_s8_unpack(const int8_t* packed, uint32_t n, uint32_t kh, uint32_t kw, int8_t* w) {
-  for (uint32_t c = 0; c < n; ++c) {
-    for (uint32_t p = 0; p < kh; ++p) {
-      for (uint32_t q = 0; q < kw; ++q) *w++ = packed[s8_index(c, p, q, kh, kw)];
-    }
-  }
+  for_each_s8(n, kh, kw, [&](size_t at) { *w++ = packed[at]; });
 }
 
 void dwconv_f32_pack(const float* w, uint32_t n, uint32_t kh, uint32_t kw, float* packed) { pack_taps(w, n, kh * kw, packed); }
