@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/cancel.h"
+#include "runtime/host/cpu.h"
 
 namespace lathe::tools {
 namespace {
@@ -64,22 +65,24 @@ class ClosedLoop final : public Source {
   std::deque<Time> waiting_;
 };
 
-// A timer is late by tens of microseconds; the rest of the time passes spinning.
-constexpr auto kTimerError = std::chrono::microseconds(200);
+// A timer is late by tens of microseconds; the rest of the time passes spinning, where replicas have CPUs of their own. (Yielding
+// would be no help: on a busy machine the CPU is gone for milliseconds then.)
+constexpr auto kTimerError = std::chrono::microseconds(100);
 constexpr auto kLongestSleep = std::chrono::milliseconds(20);
 
 class OpenLoop final : public Source {
  public:
-  OpenLoop(const LoadOptions& o, Time start) : o_(o), start_(start), state_(o.seed) {}
+  OpenLoop(const LoadOptions& o, Time start, bool spin)
+      : o_(o), start_(start), early_(spin ? Clock::duration(kTimerError) : Clock::duration(0)), state_(o.seed) {}
   std::optional<Time> take() override {
     if (closed()) return std::nullopt;
     const Time t = next();
     for (Time now = Clock::now(); now < t; now = Clock::now()) {
       if (closed()) return std::nullopt;
-      if (t - now > kTimerError)
-        std::this_thread::sleep_for(std::min<Clock::duration>(t - now - kTimerError, kLongestSleep));
+      if (t - now > early_)
+        std::this_thread::sleep_for(std::min<Clock::duration>(t - now - early_, kLongestSleep));
       else
-        std::this_thread::yield();
+        spin_pause();
     }
     return t;
   }
@@ -101,6 +104,7 @@ class OpenLoop final : public Source {
   }
   const LoadOptions& o_;
   const Time start_;
+  const Clock::duration early_;  // before a request is due: when sleeping ends
   std::mutex mutex_;
   uint64_t state_;
   double at_ = 0;
@@ -165,7 +169,7 @@ Result<LoadResult> run_load(const std::vector<Serve>& replicas, const LoadOption
   const Time start = Clock::now();
   const Window window{start + seconds(o.warmup_seconds), start + seconds(o.warmup_seconds + o.seconds)};
   ClosedLoop closed(o.clients, start);
-  OpenLoop open(o, start);
+  OpenLoop open(o, start, replicas.size() <= usable_cpus());
   const bool is_open = o.rate > 0;
   Source& source = is_open ? static_cast<Source&>(open) : closed;
   std::vector<Tally> tallies(replicas.size());
