@@ -155,7 +155,7 @@ LATHE_INLINE void finish(const Block& b, const Requantize& q, const Rows& rows, 
   if (!kPlain) return store_part<kRows>(b, rows, at, bytes);
   if (kRows == 1) return _mm_storeu_si128(reinterpret_cast<__m128i*>(rows.y[0] + at), bytes);
   _mm_storel_epi64(reinterpret_cast<__m128i*>(rows.y[0] + at), bytes);
-  _mm_storeh_pd(reinterpret_cast<double*>(rows.y[1] + at), _mm_castsi128_pd(bytes));
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(rows.y[1] + at), _mm_unpackhi_epi64(bytes, bytes));
 }
 
 // Any kernel. kStored: of at most kStoredRows rows and kStoredPairs pairs.

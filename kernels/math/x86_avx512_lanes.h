@@ -127,5 +127,14 @@ struct Lanes {
   };
 };
 
+// The sum of 16 lanes modulo 2^32: _mm512_reduce_add_epi32 adds as signed, where that overflows.
+inline uint32_t sum_u32(__m512i v) {
+  const __m256i eight = _mm256_add_epi32(_mm512_castsi512_si256(v), _mm512_extracti64x4_epi64(v, 1));
+  __m128i four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+  four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e));
+  four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0xb1));
+  return static_cast<uint32_t>(_mm_cvtsi128_si32(four));
+}
+
 }  // namespace
 }  // namespace lathe::kernels

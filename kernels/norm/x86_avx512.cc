@@ -17,7 +17,7 @@ RowSums row_sums(const uint8_t* x, uint32_t n, uint8_t flip) {
     sums = _mm512_add_epi64(sums, _mm512_sad_epu8(v, zero));
     squares = _mm512_add_epi32(squares, _mm512_add_epi32(_mm512_madd_epi16(low, low), _mm512_madd_epi16(high, high)));
   }
-  return {static_cast<uint32_t>(_mm512_reduce_add_epi64(sums)), static_cast<uint32_t>(_mm512_reduce_add_epi32(squares))};
+  return {static_cast<uint32_t>(_mm512_reduce_add_epi64(sums)), sum_u32(squares)};
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ struct Table {
     const __m512i one = _mm512_set1_epi16(1);
     sums = _mm512_add_epi32(sums, _mm512_add_epi32(_mm512_madd_epi16(t.even, one), _mm512_madd_epi16(t.odd, one)));
   }
-  static uint32_t total(Sums sums) { return static_cast<uint32_t>(_mm512_reduce_add_epi32(sums)); }
+  static uint32_t total(Sums sums) { return sum_u32(sums); }
 
   template <bool kUnsigned> static __m512i lowest() { return _mm512_set1_epi8(kUnsigned ? 0 : -128); }
   template <bool kUnsigned> static __m512i max(__m512i a, __m512i b) {
