@@ -8,8 +8,9 @@ constexpr uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
 constexpr uint32_t max_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
 constexpr uint32_t ceil_div(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
 
-// Below this many multiply-adds waking a second thread costs more than it brings.
-constexpr uint64_t kParallelMacsS8 = 400000, kParallelMacsF32 = 200000;
+// Below this many multiply-adds handing over half of them and their input costs more than it brings: 0.5 us where two CPUs share a
+// cache, but 2 us where they do not, which a virtual machine may change from one minute to the next.
+constexpr uint64_t kParallelMacsS8 = 600000, kParallelMacsF32 = 200000;
 // Weights from here on are better split than read by every thread.
 constexpr uint32_t kLargeWeights = 262144;
 // Input that stays near while one group of panels after the other passes over it.
