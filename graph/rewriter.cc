@@ -151,6 +151,16 @@ void Rewriter::rename_producer(ValueId result, std::string name) {
     rename(node.outputs[0], name);
 }
 
+ValueId Rewriter::substitute(NodeId id, Op op, Attrs attrs, std::vector<ValueId> inputs) {
+  const ValueId out = graph_.nodes_[id].outputs[0];
+  const std::string name = graph_.nodes_[id].name;
+  const ValueId made = insert(id, op, std::move(attrs), std::move(inputs), name, graph_.value(out).quant);
+  replace(out, made);
+  erase(id);
+  rename_producer(made, name);
+  return made;
+}
+
 void Rewriter::set_input(NodeId id, size_t index, ValueId value) {
   if (error_) return;
   std::vector<ValueId> inputs = graph_.nodes_[id].inputs;

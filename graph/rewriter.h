@@ -33,6 +33,9 @@ class Rewriter {
   void move(NodeId node, NodeId before);
   // Names the node that makes `result`, and its one result with it unless that is a graph output or another value has the name.
   void rename_producer(ValueId result, std::string name);
+  // Puts a new node where `node`, which has one result, stands: readers read its result, which it returns, and it takes over name
+  // and place. Quantization parameters are those of the old result, if it has any.
+  ValueId substitute(NodeId node, Op op, Attrs attrs, std::vector<ValueId> inputs);
   void erase(NodeId node);  // its results must have no readers
   // Removes nodes whose results nobody reads (Assign stays) and unread constants; returns how many nodes went.
   int sweep();

@@ -77,13 +77,7 @@ bool bypass_reduction(Rewriter& rewriter, NodeId reader, ValueId transposed, Val
   Attrs attrs = node.attrs;
   const Ints left = def.permute(attrs, perm);
   if (left.count >= perm.count || !is_identity(left)) return false;
-  Graph& graph = rewriter.graph();
-  const ValueId out = node.outputs[0];
-  const std::string name = node.name;
-  const ValueId made = rewriter.insert(reader, node.op, attrs, {from}, graph.fresh_name(name), graph.value(out).quant);
-  rewriter.replace(out, made);
-  rewriter.erase(reader);
-  rewriter.rename_producer(made, name);
+  rewriter.substitute(reader, node.op, attrs, {from});
   return true;
 }
 
@@ -119,12 +113,7 @@ bool merge_into_reshape(Rewriter& rewriter, NodeId n, const Ints& perm) {
   }
   if (unknown > 1) return false;
   const ValueId target = new_s64_constant(rewriter, graph.value(out).name + ".shape", shape);
-  const ValueId made = rewriter.insert(n, Op::kReshape, NoAttrs{}, {from, target}, graph.fresh_name(graph.value(out).name),
-                                       graph.value(out).quant);
-  const std::string name = graph.node(n).name;
-  rewriter.replace(out, made);
-  rewriter.erase(n);
-  rewriter.rename_producer(made, name);
+  rewriter.substitute(n, Op::kReshape, NoAttrs{}, {from, target});
   return true;
 }
 

@@ -73,17 +73,11 @@ ValueId gelu_operand(const Graph& graph, NodeId root) {
 }  // namespace
 
 Result<void> fuse_gelu(Rewriter& rewriter) {
-  Graph& graph = rewriter.graph();
+  const Graph& graph = rewriter.graph();
   for (NodeId n : rewriter.nodes()) {
     const Node& node = graph.node(n);
     const ValueId x = node.dead || node.op != Op::kMul ? kNoId : gelu_operand(graph, n);
-    if (x == kNoId) continue;
-    const ValueId out = node.outputs[0];
-    const std::string name = node.name;
-    const ValueId made = rewriter.insert(n, Op::kGelu, GeluAttrs{}, {x}, graph.fresh_name(name));
-    rewriter.replace(out, made);
-    rewriter.erase(n);
-    rewriter.rename_producer(made, name);
+    if (x != kNoId) rewriter.substitute(n, Op::kGelu, GeluAttrs{}, {x});
   }
   rewriter.sweep();
   return rewriter.ok();

@@ -88,7 +88,7 @@ std::optional<Affine1> applied(const Graph& graph, ValueId v, Op op, int64_t n) 
 }
 
 void fuse(Rewriter& rewriter, NodeId div) {
-  Graph& graph = rewriter.graph();
+  const Graph& graph = rewriter.graph();
   const std::optional<Normalized> found = quotient(graph, graph.node(div));
   if (!found) return;
   const std::vector<Dim> dims = graph.value(found->x).type.dims;
@@ -103,13 +103,7 @@ void fuse(Rewriter& rewriter, NodeId div) {
     last = bias->node;
     operands.push_back(new_f32_constant(rewriter, name + ".bias", {n}, bias->values));
   }
-  const ValueId out = graph.node(last).outputs[0];
-  const LayerNormAttrs attrs{static_cast<int32_t>(dims.size()) - 1, found->epsilon};
-  const std::string last_name = graph.node(last).name;
-  const ValueId made = rewriter.insert(last, Op::kLayerNorm, attrs, operands, graph.fresh_name(last_name));
-  rewriter.replace(out, made);
-  rewriter.erase(last);
-  rewriter.rename_producer(made, last_name);
+  rewriter.substitute(last, Op::kLayerNorm, LayerNormAttrs{static_cast<int32_t>(dims.size()) - 1, found->epsilon}, operands);
 }
 
 }  // namespace

@@ -21,17 +21,11 @@ ValueId silu_operand(const Graph& graph, const Node& node) {
 }  // namespace
 
 Result<void> fuse_silu(Rewriter& rewriter) {
-  Graph& graph = rewriter.graph();
+  const Graph& graph = rewriter.graph();
   for (NodeId n : rewriter.nodes()) {
     const Node& node = graph.node(n);
     const ValueId x = node.dead ? kNoId : silu_operand(graph, node);
-    if (x == kNoId) continue;
-    const ValueId out = node.outputs[0];
-    const std::string name = node.name;
-    const ValueId made = rewriter.insert(n, Op::kSilu, NoAttrs{}, {x}, graph.fresh_name(name));
-    rewriter.replace(out, made);
-    rewriter.erase(n);
-    rewriter.rename_producer(made, name);
+    if (x != kNoId) rewriter.substitute(n, Op::kSilu, NoAttrs{}, {x});
   }
   rewriter.sweep();
   return rewriter.ok();

@@ -28,10 +28,7 @@ Result<void> split_batchnorm(Rewriter& rewriter) {
     const ValueId shift = broadcast_constant(rewriter, node.name + ".shift", affine->shift, trailing);
     const ValueId product =
         rewriter.insert(n, Op::kMul, BinaryAttrs{}, {node.inputs[0], scale}, graph.fresh_name(node.name + ".mul"));
-    const ValueId sum = rewriter.insert(n, Op::kAdd, BinaryAttrs{}, {product, shift}, graph.fresh_name(node.name + ".add"));
-    rewriter.replace(node.outputs[0], sum);
-    rewriter.erase(n);
-    rewriter.rename_producer(sum, node.name);
+    rewriter.substitute(n, Op::kAdd, BinaryAttrs{}, {product, shift});
   }
   return rewriter.ok();
 }
