@@ -3,7 +3,9 @@
 #include "graph/ops/typing.h"
 
 namespace lathe::ops {
+namespace {
 
+// w and the input's channels.
 Result<void> check_groups(DimTable& dims, int64_t groups, Dim input_channels, const TensorType& w) {
   if (groups < 1) return fail(Code::kInvalidArgument, "groups is " + std::to_string(groups) + ", must be at least 1");
   const Dim ic = dims.mul(w.dims[3], dims.constant(groups));
@@ -16,36 +18,41 @@ Result<void> check_groups(DimTable& dims, int64_t groups, Dim input_channels, co
   return {};
 }
 
-namespace {
+}  // namespace
 
-Result<std::vector<Dim>> conv_dims(DimTable& dims, const Conv2dAttrs& a, const TensorType& x, const TensorType& w) {
-  LATHE_CHECK_OK(check_groups(dims, a.groups, x.dims[3], w));
-  const char* axis_names[] = {"height", "width"};
-  std::vector<Dim> out = {x.dims[0], {}, {}, w.dims[0]};
-  for (size_t i = 0; i < 2; ++i) {
-    const auto kernel = dims.value(w.dims[1 + i]);
-    if (!kernel) return fail(Code::kUnsupported, "kernel size " + dims.text(w.dims[1 + i]) + " is not constant");
-    const Window window{.in = x.dims[1 + i],
-                        .kernel = *kernel,
-                        .stride = a.stride[i],
-                        .dilation = a.dilation[i],
-                        .pad_before = a.pad[i],
-                        .pad_after = a.pad[2 + i],
-                        .ceil_mode = false};
-    LATHE_TRY(out[1 + i], window_extent(dims, window, axis_names[i]));
-  }
-  return out;
-}
-
-Types infer_conv2d(const InferInput& in) {
+Types infer_convolution(const InferInput& in, int64_t groups, const ConvExtent& extent) {
   const OperandView &x = in.in[0], &w = in.in[1];
   LATHE_CHECK_OK(want_real(x, "input"));
   LATHE_CHECK_OK(want_rank(x, 4, "input"));
   LATHE_CHECK_OK(want_rank(w, 4, "weight"));
   LATHE_CHECK_OK(want_same_kind(x, w, "weight"));
-  LATHE_TRY(std::vector<Dim> out, conv_dims(in.dims, std::get<Conv2dAttrs>(in.attrs), *x.type, *w.type));
+  LATHE_CHECK_OK(check_groups(in.dims, groups, x.type->dims[3], *w.type));
+  const char* axis_names[] = {"height", "width"};
+  std::vector<Dim> out = {x.type->dims[0], {}, {}, w.type->dims[0]};
+  for (size_t i = 0; i < 2; ++i) {
+    const Dim size = w.type->dims[1 + i];
+    const auto kernel = in.dims.value(size);
+    if (!kernel) return fail(Code::kUnsupported, "kernel size " + in.dims.text(size) + " is not constant");
+    LATHE_TRY(out[1 + i], extent(i, *kernel, axis_names[i]));
+  }
   LATHE_CHECK_OK(check_epilogue(in, out));
   return result({x.type->dtype, std::move(out)}, is_quantized(x));
+}
+
+namespace {
+
+Types infer_conv2d(const InferInput& in) {
+  const auto& a = std::get<Conv2dAttrs>(in.attrs);
+  return infer_convolution(in, a.groups, [&](size_t i, int64_t kernel, const char* name) {
+    const Window window{.in = in.in[0].type->dims[1 + i],
+                        .kernel = kernel,
+                        .stride = a.stride[i],
+                        .dilation = a.dilation[i],
+                        .pad_before = a.pad[i],
+                        .pad_after = a.pad[2 + i],
+                        .ceil_mode = false};
+    return window_extent(in.dims, window, name);
+  });
 }
 
 // Every result needs kh * kw * ic / groups products.

@@ -30,35 +30,18 @@ Result<Dim> transposed_extent(DimTable& dims, const Axis& a, const char* name) {
   return out;
 }
 
-Result<std::vector<Dim>> transposed_dims(DimTable& dims, const ConvTranspose2dAttrs& a, const TensorType& x,
-                                         const TensorType& w) {
-  LATHE_CHECK_OK(check_groups(dims, a.groups, x.dims[3], w));
-  const char* axis_names[] = {"height", "width"};
-  std::vector<Dim> out = {x.dims[0], {}, {}, w.dims[0]};
-  for (size_t i = 0; i < 2; ++i) {
-    const auto kernel = dims.value(w.dims[1 + i]);
-    if (!kernel) return fail(Code::kUnsupported, "kernel size " + dims.text(w.dims[1 + i]) + " is not constant");
-    const Axis axis{.in = x.dims[1 + i],
-                    .kernel = *kernel,
+Types infer_conv_transpose2d(const InferInput& in) {
+  const auto& a = std::get<ConvTranspose2dAttrs>(in.attrs);
+  return infer_convolution(in, a.groups, [&](size_t i, int64_t kernel, const char* name) {
+    const Axis axis{.in = in.in[0].type->dims[1 + i],
+                    .kernel = kernel,
                     .stride = a.stride[i],
                     .dilation = a.dilation[i],
                     .pad_before = a.pad[i],
                     .pad_after = a.pad[2 + i],
                     .output_pad = a.output_pad[i]};
-    LATHE_TRY(out[1 + i], transposed_extent(dims, axis, axis_names[i]));
-  }
-  return out;
-}
-
-Types infer_conv_transpose2d(const InferInput& in) {
-  const OperandView &x = in.in[0], &w = in.in[1];
-  LATHE_CHECK_OK(want_real(x, "input"));
-  LATHE_CHECK_OK(want_rank(x, 4, "input"));
-  LATHE_CHECK_OK(want_rank(w, 4, "weight"));
-  LATHE_CHECK_OK(want_same_kind(x, w, "weight"));
-  LATHE_TRY(std::vector<Dim> out, transposed_dims(in.dims, std::get<ConvTranspose2dAttrs>(in.attrs), *x.type, *w.type));
-  LATHE_CHECK_OK(check_epilogue(in, out));
-  return result({x.type->dtype, std::move(out)}, is_quantized(x));
+    return transposed_extent(in.dims, axis, name);
+  });
 }
 
 // Every input pixel meets all weights, but for what pads cut off.

@@ -3,6 +3,7 @@
 // Errors are complete sentences without the node's name; `what` names an operand: "weight". Requires: operands that infer_node() has checked
 // (present where they must be, valid dims, known dtype).
 #pragma once
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -42,8 +43,10 @@ Result<std::vector<Dim>> broadcast(DimTable& dims, std::span<const Dim> a, std::
 // float32 for half-precision operands.
 Result<void> check_epilogue(const InferInput& in, std::span<const Dim> out);
 
-// Channels of a grouped convolution: w [oc, kh, kw, ic/groups] and its input. Defined with Conv2d.
-Result<void> check_groups(DimTable& dims, int64_t groups, Dim input_channels, const TensorType& w);
+// What Conv2d infers, and every op with its operands: x [n, h, w, ic], w [oc, kh, kw, ic / groups], bias*, residual*. `extent` gives
+// the result's size along spatial axis 0 or 1, called `name`. Defined with Conv2d.
+using ConvExtent = std::function<Result<Dim>(size_t axis, int64_t kernel, const char* name)>;
+Types infer_convolution(const InferInput& in, int64_t groups, const ConvExtent& extent);
 
 Dim product(DimTable& dims, std::span<const Dim> factors);
 // Number of elements if it is a constant of at most 64: what contents are kept for.

@@ -85,10 +85,29 @@ Result<void> expect_images(NodeImport& n, ValueId x) {
               "an input of rank " + std::to_string(n.rank(x)) + " is not supported, only 2-d images (rank 4)");
 }
 
-Result<void> finish_pool(NodeImport& n, Op op, const Pool2dAttrs& attrs, ValueId x) {
-  LATHE_TRY(const ValueId nhwc, n.emit("nhwc", Op::kTranspose, nchw_to_nhwc(), {x}));
-  LATHE_TRY(const ValueId y, n.emit("", op, attrs, {nhwc}));
+// An op on NHWC images, wrapped in transposes. Its operands are images as they come, then others as it wants them.
+Result<void> finish_images(NodeImport& n, Op op, Attrs attrs, std::vector<ValueId> operands) {
+  LATHE_TRY(operands[0], n.emit("nhwc", Op::kTranspose, nchw_to_nhwc(), {operands[0]}));
+  LATHE_TRY(const ValueId y, n.emit("", op, std::move(attrs), std::move(operands)));
   return n.finish(Op::kTranspose, nhwc_to_nchw(), {y}, 0, "nchw");
+}
+
+// The same with packed weights and the bias that the node may have.
+Result<void> finish_convolution(NodeImport& n, Op op, Attrs attrs, ValueId x, ValueId ohwi) {
+  std::vector<ValueId> operands = {x, ohwi};
+  if (n.has_input(2)) {
+    LATHE_TRY(const auto bias, n.constant(2));
+    if (!bias) return fail(Code::kUnsupported, "bias '" + std::string(n.proto().inputs[2]) + "' is not constant");
+    LATHE_TRY(operands.emplace_back(), n.value(2));
+  }
+  return finish_images(n, op, std::move(attrs), std::move(operands));
+}
+
+// Attribute 'kernel_shape', if it is there, repeats the weight's last dims.
+Result<void> check_kernel(const Window& w, const ConstTensor& weight) {
+  if (!w.kernel || *w.kernel == std::vector<int64_t>{weight.dims[2], weight.dims[3]}) return {};
+  return fail(Code::kInvalidArgument,
+              "kernel_shape is " + dims_text(*w.kernel) + ", the weight's dims are " + dims_text(weight.dims));
 }
 
 Result<void> import_pool(NodeImport& n, Op op, Pool2dAttrs attrs) {
@@ -100,7 +119,7 @@ Result<void> import_pool(NodeImport& n, Op op, Pool2dAttrs attrs) {
   LATHE_CHECK_OK(copy_list(w.kernel, "kernel_shape", 1, attrs.kernel));
   LATHE_CHECK_OK(apply_window(n, w, x, attrs.kernel, attrs));
   attrs.ceil_mode = ceil_mode ? 1 : 0;
-  return finish_pool(n, op, attrs, x);
+  return finish_images(n, op, attrs, {x});
 }
 
 }  // namespace
@@ -120,22 +139,12 @@ Result<void> import_conv(NodeImport& n) {
   Conv2dAttrs attrs;
   attrs.groups = static_cast<int32_t>(groups);
   int32_t kernel[2] = {static_cast<int32_t>(weight->dims[2]), static_cast<int32_t>(weight->dims[3])};
-  if (w.kernel && *w.kernel != std::vector<int64_t>{kernel[0], kernel[1]})
-    return fail(Code::kInvalidArgument,
-                "kernel_shape is " + dims_text(*w.kernel) + ", the weight's dims are " + dims_text(weight->dims));
+  LATHE_CHECK_OK(check_kernel(w, *weight));
   LATHE_CHECK_OK(apply_window(n, w, x, kernel, attrs));
 
   // OIHW to OHWI. The bytes are shared where only axes of size 1 move: 1x1 kernels and depthwise weights.
   LATHE_TRY(const ValueId ohwi, n.builder().constant(permuted(*weight, {0, 2, 3, 1})));
-  std::vector<ValueId> operands = {kNoId, ohwi};
-  if (n.has_input(2)) {
-    LATHE_TRY(const auto bias, n.constant(2));
-    if (!bias) return fail(Code::kUnsupported, "bias '" + std::string(n.proto().inputs[2]) + "' is not constant");
-    LATHE_TRY(operands.emplace_back(), n.value(2));
-  }
-  LATHE_TRY(operands[0], n.emit("nhwc", Op::kTranspose, nchw_to_nhwc(), {x}));
-  LATHE_TRY(const ValueId y, n.emit("", Op::kConv2d, attrs, operands));
-  return n.finish(Op::kTranspose, nhwc_to_nchw(), {y}, 0, "nchw");
+  return finish_convolution(n, Op::kConv2d, attrs, x, ohwi);
 }
 
 namespace {
@@ -208,21 +217,11 @@ Result<void> import_conv_transpose(NodeImport& n) {
   ConvTranspose2dAttrs attrs;
   attrs.groups = static_cast<int32_t>(groups);
   const int32_t kernel[2] = {static_cast<int32_t>(weight->dims[2]), static_cast<int32_t>(weight->dims[3])};
-  if (w.kernel && *w.kernel != std::vector<int64_t>{kernel[0], kernel[1]})
-    return fail(Code::kInvalidArgument,
-                "kernel_shape is " + dims_text(*w.kernel) + ", the weight's dims are " + dims_text(weight->dims));
+  LATHE_CHECK_OK(check_kernel(w, *weight));
   LATHE_CHECK_OK(apply_transposed_window(n, w, x, kernel, output_pad, output_shape, attrs));
 
   LATHE_TRY(const ValueId ohwi, n.builder().constant(transposed_weight(*weight, groups)));
-  std::vector<ValueId> operands = {kNoId, ohwi};
-  if (n.has_input(2)) {
-    LATHE_TRY(const auto bias, n.constant(2));
-    if (!bias) return fail(Code::kUnsupported, "bias '" + std::string(n.proto().inputs[2]) + "' is not constant");
-    LATHE_TRY(operands.emplace_back(), n.value(2));
-  }
-  LATHE_TRY(operands[0], n.emit("nhwc", Op::kTranspose, nchw_to_nhwc(), {x}));
-  LATHE_TRY(const ValueId y, n.emit("", Op::kConvTranspose2d, attrs, operands));
-  return n.finish(Op::kTranspose, nhwc_to_nchw(), {y}, 0, "nchw");
+  return finish_convolution(n, Op::kConvTranspose2d, attrs, x, ohwi);
 }
 
 Result<void> import_max_pool(NodeImport& n) {
@@ -255,7 +254,7 @@ Result<void> import_global_max_pool(NodeImport& n) {
     if (!size) return fail(Code::kUnsupported, "the input's height and width must be known; --shape can fix them");
     attrs.kernel[i] = static_cast<int32_t>(*size);
   }
-  return finish_pool(n, Op::kMaxPool2d, attrs, x);
+  return finish_images(n, Op::kMaxPool2d, attrs, {x});
 }
 
 Result<void> import_batch_norm(NodeImport& n) {
