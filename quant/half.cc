@@ -12,48 +12,20 @@ namespace {
 
 bool is_f32(const Graph& graph, ValueId v) { return v == kNoId || graph.value(v).type.dtype == DType::kF32; }
 
-// Why a node stays float; empty if it does not.
-class Rules {
- public:
-  Rules(const Graph& graph, const HalfOptions& options) : graph_(graph), options_(options), used_(options.keep_float.size()) {}
-
-  std::string reason(const Node& node) {
-    if (kept(node)) return "kept by --keep";
-    if (op_def(node.op).half == HalfForm::kNone) return "no half-precision form";
-    bool real = !node.outputs.empty();
-    for (const ValueId v : node.outputs) real = real && is_f32(graph_, v);
-    if (!real) return "its result is no float";
-    for (const ValueId v : node.outputs) {
-      const auto range = options_.ranges.find(graph_.value(v).name);
-      if (range == options_.ranges.end()) continue;
-      const double reach = std::max(std::fabs(double{range->second.min}), std::fabs(double{range->second.max}));
-      if (reach > kMaxHalfRange) return "calibration saw " + std::to_string(static_cast<int64_t>(reach));
-    }
-    return {};
+// Why a node stays float, whatever the caller asks for; empty if it need not.
+std::string obstacle(const Graph& graph, const Node& node, const RangeTable& ranges) {
+  if (op_def(node.op).half == HalfForm::kNone) return "no half-precision form";
+  bool real = !node.outputs.empty();
+  for (const ValueId v : node.outputs) real = real && is_f32(graph, v);
+  if (!real) return "its result is no float";
+  for (const ValueId v : node.outputs) {
+    const auto range = ranges.find(graph.value(v).name);
+    if (range == ranges.end()) continue;
+    const double reach = std::max(std::fabs(double{range->second.min}), std::fabs(double{range->second.max}));
+    if (reach > kMaxHalfRange) return "calibration saw " + std::to_string(static_cast<int64_t>(reach));
   }
-
-  Result<void> all_used() const {
-    for (size_t i = 0; i < used_.size(); ++i) {
-      if (!used_[i]) return fail(Code::kInvalidArgument, "--keep " + options_.keep_float[i] + ": matches no node and no op type");
-    }
-    return {};
-  }
-
- private:
-  bool kept(const Node& node) {
-    bool any = false;
-    for (size_t i = 0; i < options_.keep_float.size(); ++i) {
-      const std::string& pattern = options_.keep_float[i];
-      if (!matches_pattern(pattern, node.name) && !matches_pattern(pattern, op_name(node.op))) continue;
-      used_[i] = any = true;
-    }
-    return any;
-  }
-
-  const Graph& graph_;
-  const HalfOptions& options_;
-  std::vector<bool> used_;
-};
+  return {};
+}
 
 // Builds the new graph node by node. Every float value has at most one float and one half counterpart, made when first asked for.
 class Converter {
@@ -148,19 +120,18 @@ class Converter {
 }  // namespace
 
 Result<HalfResult> half_graph(const Graph& graph, const HalfOptions& options) {
-  Rules rules(graph, options);
+  LATHE_TRY(const std::vector<bool> kept, kept_float(graph, options.keep_float));
   Converter converter(graph);
   converter.add_inputs();
   std::vector<HalfRow> rows;
-  for (const NodeId n : graph.order()) {
-    const Node& node = graph.node(n);
-    std::string reason = rules.reason(node);
+  for (size_t i = 0; i < kept.size(); ++i) {
+    const Node& node = graph.node(graph.order()[i]);
+    std::string reason = kept[i] ? "kept by --keep" : obstacle(graph, node, options.ranges);
     const bool half = reason.empty();
     if (auto done = converter.add(node, half); !done)
       return tl::unexpected(with_context(std::move(done.error()), "node '" + node.name + "'"));
     rows.push_back({node.name, op_name(node.op), half, std::move(reason)});
   }
-  LATHE_CHECK_OK(rules.all_used());
   LATHE_CHECK_OK(converter.add_outputs());
   HalfResult result = converter.take();
   result.rows = std::move(rows);

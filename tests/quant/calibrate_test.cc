@@ -6,16 +6,12 @@
 
 #include "graph/ir.h"
 #include "quant/calibrate.h"
+#include "tests/graph/graph_run.h"
 
 using namespace lathe;
+using lathe::test::parsed;
 
 namespace {
-
-Graph parsed(const std::string& body) {
-  auto g = parse_graph("graph {\n" + body + "}");
-  REQUIRE_MESSAGE(g, g.error().message);
-  return std::move(*g);
-}
 
 // Ranges after one sample of `values`.
 template <class T> RangeTable ranges(const Graph& g, const std::vector<T>& values) {

@@ -5,16 +5,12 @@
 
 #include "graph/ir.h"
 #include "quant/dynamic.h"
+#include "tests/graph/graph_run.h"
 
 using namespace lathe;
+using lathe::test::parsed;
 
 namespace {
-
-Graph parsed(const std::string& body) {
-  auto g = parse_graph("graph {\n" + body + "}");
-  REQUIRE_MESSAGE(g, g.error().message);
-  return std::move(*g);
-}
 
 const std::string kMlp =
     "input %x : f32[N,4]\nconstant %w : f32[2,4] = [1,2,3,-4,0.5,0.25,0.125,1]\nconstant %b : f32[2] = [1,2]\n"
