@@ -1,12 +1,12 @@
 #include "kernels/gemm/gemm.h"
 #include "runtime/exec/conv_params.h"
+#include "runtime/exec/split.h"
 
 namespace lathe {
 namespace {
 
 constexpr uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
 constexpr uint32_t max_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
-constexpr uint32_t ceil_div(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
 
 // Below this many multiply-adds handing over half of them and their input costs more than it brings: 0.5 us where two CPUs share a
 // cache, but 2 us where they do not, which a virtual machine may change from one minute to the next.

@@ -2,15 +2,12 @@
 //
 // Tasks are blocks of output rows. Where a tap of some output pixel would read outside of the input, a task copies the input rows
 // that it needs into its slot's scratch, with the zero point (float: 0) around them; else kernels read the input in place.
-#include "kernels/gemm/gemm.h"
 #include "runtime/exec/checks.h"
-#include "runtime/exec/conv_params.h"
+#include "runtime/exec/conv_paths.h"
 #include "runtime/exec/split.h"
 
 namespace lathe {
 namespace {
-
-using kernels::kGemmPanel;
 
 struct Geometry {
   uint32_t ih, iw, oh, ow, kh, kw;
@@ -59,51 +56,6 @@ PhaseRange phase_range(uint32_t phase, uint32_t begin, uint32_t end, uint32_t pa
   return r;
 }
 
-// The two element types, as in conv.cc.
-struct FloatPath {
-  using T = float;
-  using W = float;
-  using Args = kernels::GemmF32Args;
-  using Fn = kernels::GemmF32Fn;
-  const float* bias;
-
-  FloatPath(const RunContext& ctx, const BoundStep& s) : bias(ctx.in<float>(s, kConvBiasF32)) {}
-  static uint32_t seg_elems(const ConvParams& p) { return kernels::gemm_f32_panel_elems(1, p.seg_k); }
-  static void set_constants(const ConvParams& p, Args* a) {
-    a->lo = p.lo;
-    a->hi = p.hi;
-  }
-  // Channels from c on, in the padded numbering of n.
-  void set_channels(uint32_t, uint32_t, uint32_t c, Args* a) const { a->bias = bias == nullptr ? nullptr : bias + c; }
-  static void fill(const ConvParams&, float* to, uint32_t n) { __builtin_memset(to, 0, n * sizeof(float)); }
-};
-
-struct QuantizedPath {
-  using T = uint8_t;
-  using W = int8_t;
-  using Args = kernels::GemmS8Args;
-  using Fn = kernels::GemmS8Fn;
-  const int32_t* bias;
-  const float* scale;
-
-  QuantizedPath(const RunContext& ctx, const BoundStep& s)
-      : bias(ctx.in<int32_t>(s, ctx.storage() == kernels::Storage::kU8 ? kConvBiasU8 : kConvBiasS8)),
-        scale(ctx.in<float>(s, kConvScale)) {}
-  static uint32_t seg_elems(const ConvParams& p) { return kernels::gemm_s8_panel_bytes(1, p.seg_k); }
-  static void set_constants(const ConvParams& p, Args* a) {
-    a->zero_point = p.zero_point;
-    a->lo = p.lo_q;
-    a->hi = p.hi_q;
-    a->residual_zero = p.residual_zero;
-    a->residual_scale = p.residual_scale;
-  }
-  void set_channels(uint32_t phase, uint32_t n, uint32_t c, Args* a) const {
-    a->bias = bias + static_cast<size_t>(phase) * n + c;
-    a->scale = scale + c;
-  }
-  static void fill(const ConvParams& p, uint8_t* to, uint32_t n) { __builtin_memset(to, p.pad_value, n); }
-};
-
 template <class Path>
 struct Runner {
   using T = typename Path::T;
@@ -121,10 +73,8 @@ struct Runner {
         path(ctx, s),
         x(ctx.in<T>(s, kConvX)),
         w(ctx.in<typename Path::W>(s, kConvW)),
-        y(ctx.out<T>(s, 0)) {
-    const uint32_t i = conv_residual(p.quantized != 0);
-    residual = s.n_in > i ? ctx.in<T>(s, i) : nullptr;
-  }
+        residual(Path::residual(ctx, s)),
+        y(ctx.out<T>(s, 0)) {}
 
   // Input rows `rows` of an image with padding around them.
   void copy(const T* image, Span rows, T* to) const {
@@ -145,10 +95,10 @@ struct Runner {
   }
 
   // What a phase's calls have in common; `input` is input row `row0`, column first_col.
-  typename Path::Args phase_args(const PhaseRange& rows, const PhaseRange& cols, const T* input, int32_t row0) const {
-    typename Path::Args args{};
+  typename Path::GemmArgs phase_args(const PhaseRange& rows, const PhaseRange& cols, const T* input, int32_t row0) const {
+    typename Path::GemmArgs args{};
     Path::set_constants(p, &args);
-    const uint32_t seg = Path::seg_elems(p);
+    const uint32_t seg = Path::gemm_seg_elems(p);
     args.a = input + static_cast<ptrdiff_t>(rows.input - row0) * static_cast<ptrdiff_t>(g.row) +
           static_cast<ptrdiff_t>(cols.input - g.first_col) * static_cast<ptrdiff_t>(p.ic);
     args.w = w + static_cast<size_t>(rows.taps.first * g.kw + cols.taps.first) * seg;
@@ -171,13 +121,13 @@ struct Runner {
     return args;
   }
 
-  void phase(typename Path::Fn fn, const PhaseRange& rows, const PhaseRange& cols, uint32_t number, uint32_t image,
+  void phase(typename Path::GemmFn fn, const PhaseRange& rows, const PhaseRange& cols, uint32_t number, uint32_t image,
              const T* input, int32_t row0) const {
-    typename Path::Args args = phase_args(rows, cols, input, row0);
+    typename Path::GemmArgs args = phase_args(rows, cols, input, row0);
     const size_t at = ((static_cast<size_t>(image) * g.oh + rows.first) * g.ow + cols.first) * p.oc;
     const uint32_t padded_n = kernels::round_up(p.n, kGemmPanel);
     for (uint32_t group = 0; group < p.groups; ++group) {
-      path.set_channels(number, p.groups * padded_n, group * padded_n, &args);
+      path.set_channels(group * padded_n, &args, static_cast<size_t>(number) * p.groups * padded_n);
       args.y = y + at + group * p.n;
       args.residual = residual == nullptr ? nullptr : residual + at + group * p.n;
       fn(args);
@@ -186,7 +136,7 @@ struct Runner {
     }
   }
 
-  void task(typename Path::Fn fn, uint32_t index, uint8_t* scratch) const {
+  void task(typename Path::GemmFn fn, uint32_t index, uint8_t* scratch) const {
     const uint32_t image = index / p.row_tasks, begin = index % p.row_tasks * p.block_rows;
     const uint32_t end = g.oh - begin < p.block_rows ? g.oh : begin + p.block_rows;
     const T* input = x + static_cast<size_t>(image) * g.ih * g.iw * p.ic;
@@ -213,7 +163,7 @@ void run(const RunContext& ctx, const BoundStep& step) {
   const Runner<Path> runner(ctx, step, params);
   uint8_t* scratch = ctx.scratch(step);
   ctx.parallel(params.conv.images * params.conv.row_tasks, [&](uint32_t task, uint32_t slot) {
-    runner.task(ctx.kernel<typename Path::Fn>(step), task, scratch + static_cast<size_t>(slot) * params.conv.slot_bytes);
+    runner.task(ctx.kernel<typename Path::GemmFn>(step), task, scratch + static_cast<size_t>(slot) * params.conv.slot_bytes);
   });
 }
 
@@ -275,7 +225,7 @@ constexpr uint32_t kScratchTarget = 131072, kScalarScratchTarget = 4096;
 Status cut_tasks(const PrepareInput& in, uint64_t macs, ConvTransposeParams* params, Prepared* out) {
   ConvParams& p = params->conv;
   Geometry& g = params->geometry;
-  const uint32_t elem = p.quantized != 0 ? 1 : 4;
+  const uint32_t elem = p.elem_bytes;
   const Span rows = input_rows(g, 0, g.oh), cols = input_span(0, g.ow, g.pad_left, g.kw, g.stride_w, g.dilation_w);
   const bool inside = rows.first >= 0 && rows.last < static_cast<int32_t>(g.ih) && cols.first >= 0 &&
                       cols.last < static_cast<int32_t>(g.iw);
@@ -316,22 +266,19 @@ Status prepare_ConvTranspose2d(const PrepareInput& in, Prepared* out) {
   const Shape &x = in.shape(kConvX), &w = in.shape(kConvW), &y = in.shape(in.out());
   Status s = check_geometry(in, attrs, x, w, y);
   if (!s.ok()) return s;
-  if (in.tensor(kConvX).dtype == DType::kF16) return unsupported_operand(in, kConvX);
+  if (in.tensor(kConvX).dtype == DType::kF16) return unsupported_operand(in, kConvX);  // no half-precision form
   auto& params = out->make<ConvTransposeParams>();
   ConvParams& p = params.conv;
   const ConvPacking packing = conv_transpose_packing(attrs, static_cast<uint32_t>(w[0]), static_cast<uint32_t>(w[1]),
                                                      static_cast<uint32_t>(w[2]), static_cast<uint32_t>(w[3]));
   s = prepare_conv_operands(in, packing, attrs.lo, attrs.hi, &p, static_cast<uint32_t>(attrs.stride[0] * attrs.stride[1]));
   if (!s.ok()) return s;
-  if (p.elem_bytes == 2)  // has no half-precision form
-    return {Code::kUnsupported, 0, static_cast<uint32_t>(DType::kF32), static_cast<uint32_t>(DType::kF16)};
   set_geometry(attrs, x, w, y, &params);
   const uint64_t macs = static_cast<uint64_t>(p.images) * params.geometry.ih * params.geometry.iw * packing.weight_elems();
   s = cut_tasks(in, macs, &params, out);
   if (!s.ok()) return s;
-  const bool q = p.quantized != 0;
-  const kernels::Kernel* kernel = kernels::select(q ? kernels::Family::kGemmS8 : kernels::Family::kGemmF32,
-                                                  q ? in.storage : kernels::Storage::kS8, in.isa);
+  const kernels::Kernel* kernel =
+      kernels::select(conv_family(p, false), p.quantized != 0 ? in.storage : kernels::Storage::kS8, in.isa);
   return out->use(kernel) ? Status{} : refuse(in, Code::kUnsupported);
 }
 
@@ -339,7 +286,7 @@ void run_ConvTranspose2d(const RunContext& ctx, const BoundStep& step) {
   if (ctx.params<ConvTransposeParams>(step).conv.quantized != 0) {
     run<QuantizedPath>(ctx, step);
   } else {
-    run<FloatPath>(ctx, step);
+    run<FloatPath<float>>(ctx, step);
   }
 }
 
