@@ -169,5 +169,19 @@ struct Lanes {
   };
 };
 
+// The sum of 8 lanes modulo 2^32.
+inline uint32_t sum_u32(__m256i v) {
+  __m128i four = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+  four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e));
+  four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0xb1));
+  return static_cast<uint32_t>(_mm_cvtsi128_si32(four));
+}
+
+// The sum of what psadbw leaves.
+inline uint32_t sum_u64(__m256i v) {
+  const __m128i two = _mm_add_epi64(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+  return static_cast<uint32_t>(_mm_cvtsi128_si64(two) + _mm_extract_epi64(two, 1));
+}
+
 }  // namespace
 }  // namespace lathe::kernels

@@ -17,12 +17,7 @@ RowSums row_sums(const uint8_t* x, uint32_t n, uint8_t flip) {
     sums = _mm256_add_epi64(sums, _mm256_sad_epu8(v, zero));
     squares = _mm256_add_epi32(squares, _mm256_add_epi32(_mm256_madd_epi16(low, low), _mm256_madd_epi16(high, high)));
   }
-  const __m128i two = _mm_add_epi64(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
-  __m128i four = _mm_add_epi32(_mm256_castsi256_si128(squares), _mm256_extracti128_si256(squares, 1));
-  four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e));
-  four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0xb1));
-  RowSums s{static_cast<uint32_t>(_mm_cvtsi128_si64(two) + _mm_extract_epi64(two, 1)),
-            static_cast<uint32_t>(_mm_cvtsi128_si32(four))};
+  RowSums s{sum_u64(sums), sum_u32(squares)};
   for (; i < n; ++i) {
     const uint32_t q = x[i] ^ flip;
     s.sum += q;

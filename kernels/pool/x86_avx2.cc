@@ -69,8 +69,7 @@ template <bool kUnsigned> int32_t sum_row_8(const uint8_t* x, uint32_t k) {
     const __m256i v = _mm256_xor_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + j)), flip);
     sums = _mm256_add_epi64(sums, _mm256_sad_epu8(v, _mm256_setzero_si256()));
   }
-  const __m128i two = _mm_add_epi64(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
-  uint32_t total = static_cast<uint32_t>(_mm_cvtsi128_si64(two) + _mm_extract_epi64(two, 1));
+  uint32_t total = sum_u64(sums);
   for (; j < k; ++j) total += kUnsigned ? x[j] : static_cast<uint8_t>(x[j] ^ 0x80);
   return static_cast<int32_t>(total - (kUnsigned ? 0u : 128u * k));
 }

@@ -80,11 +80,7 @@ struct Table {
     const __m256i one = _mm256_set1_epi16(1);
     sums = _mm256_add_epi32(sums, _mm256_add_epi32(_mm256_madd_epi16(t.low, one), _mm256_madd_epi16(t.high, one)));
   }
-  static uint32_t total(Sums sums) {
-    __m128i four = _mm_add_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
-    four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e));
-    return static_cast<uint32_t>(_mm_cvtsi128_si32(_mm_add_epi32(four, _mm_shuffle_epi32(four, 0xb1))));
-  }
+  static uint32_t total(Sums sums) { return sum_u32(sums); }
 
   template <bool kUnsigned> static __m256i lowest() { return _mm256_set1_epi8(kUnsigned ? 0 : -128); }
   template <bool kUnsigned> static __m256i max(__m256i a, __m256i b) {
