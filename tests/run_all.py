@@ -29,6 +29,8 @@ ISA_CAPS = ["", "avx2", "scalar"]
 
 SUMMARY = re.compile(r"^\[doctest\] test cases:\s*\d+ \|\s*(\d+) passed \|\s*(\d+) failed \|\s*(\d+) skipped", re.M)
 SKIPPED = re.compile(r"^(?:\.\./)*(\S+): MESSAGE: skipped[,:] *(.+)$", re.M)
+# The place and the first lines of what a doctest executable reports, up to its blank line.
+REPORT = re.compile(r"^(?:\.\./)*(\S+): (?:FATAL )?ERROR: .*(?:\n.+){0,3}", re.M)
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -38,12 +40,14 @@ class Counts:
     failed: int = 0
     skipped: int = 0
     left_out: set = field(default_factory=set)  # (place, text)
+    broken: list = field(default_factory=list)  # one text per failed test: its name, how it ended, its first report
 
     def add(self, other):
         self.passed += other.passed
         self.failed += other.failed
         self.skipped += other.skipped
         self.left_out |= other.left_out
+        self.broken += other.broken
 
     def __str__(self):
         return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
@@ -67,7 +71,16 @@ def count_test(record):
         counts.skipped += 1
     if result not in ("OK", "SKIP", "EXPECTEDFAIL") and counts.failed == 0:
         counts.failed += 1
+    if counts.failed:
+        counts.broken.append(f"{record['name']}: {result}{first_report(out, record.get('stderr') or '')}")
     return counts
+
+
+def first_report(out, err):
+    """The first failed assertion, or else the last lines that the test printed; indented, on lines of its own."""
+    report = REPORT.search(out)
+    lines = report.group(0).splitlines() if report else (out + COLOUR.sub("", err)).strip().splitlines()[-8:]
+    return "".join(f"\n      {line}" for line in lines)
 
 
 def count_log(log):
@@ -76,8 +89,8 @@ def count_log(log):
         for line in log.read_text(errors="replace").splitlines():
             counts.add(count_test(json.loads(line)))
     if counts.passed + counts.failed == 0:
-        print("no test ran", flush=True)
         counts.failed = 1
+        counts.broken.append("no test ran")
     return counts
 
 
@@ -102,6 +115,8 @@ def run_suite(args, cap, first):
     counts = count_log(log)
     if status != 0 and counts.failed == 0:
         counts.failed = 1
+        counts.broken.append(f"meson test ended with status {status}")
+    counts.broken = [f"{label}: {text}" for text in counts.broken]
     print(f"== {label}: {counts} ({time.monotonic() - start:.0f} s)", flush=True)
     return counts
 
@@ -119,6 +134,8 @@ def main():
     total = Counts()
     for i, cap in enumerate(ISA_CAPS[:1] if args.uncapped_only else ISA_CAPS):
         total.add(run_suite(args, cap, first=i == 0))
+    for text in total.broken:
+        print(f"   failed: {text}")
     for place, what in sorted(total.left_out):
         print(f"   skipped at {place}: {what}")
     if args.totals:
