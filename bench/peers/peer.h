@@ -8,8 +8,8 @@
 //   gemm M N K TYPE                  y[m, n] = sum_k x[m, k] w[k, n], TYPE of x: u8, s8 (weights s8, result requantized to 8 bit)
 //   or f32 conv H W C OC K STRIDE PAD GROUPS TYPE    one NHWC image, square kernel, padding on all sides net FILE BATCH a whole
 //   model; what kind of file depends on the library
-// Libraries live in processes of their own, so that their thread pools and allocators do not meet; peers.py runs them in turn,
-// and the warm-up of one outlasts the idle threads of the one before it.
+// Libraries live in processes of their own, so that their thread pools and allocators do not meet. peers.py runs them in turn, and
+// waits in between: idle threads of some spin on for 8 ms and more, which would leave the next one a single CPU.
 #pragma once
 #include <cstdint>
 #include <functional>

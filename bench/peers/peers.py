@@ -99,6 +99,7 @@ class Bench:
             times = {label: [] for label, _ in loaded}
             for _ in range(self.o.rounds):
                 for label, peer in loaded:
+                    time.sleep(self.o.pause / 1000)
                     status, text = self.peers[peer].ask(f"time {label.replace(' ', '-')} {self.o.ms}")
                     if status == "us":
                         times[label].append(float(text.split()[0]))
@@ -326,6 +327,8 @@ def parse():
     p.add_argument("--threads", nargs="*", type=int, default=[1, 2])
     p.add_argument("--rounds", type=int, default=5, help="turns of every library per case (default: 5)")
     p.add_argument("--ms", type=float, default=20, help="milliseconds of a turn (default: 20)")
+    p.add_argument("--pause", type=float, default=25,
+                   help="milliseconds between turns, in which the threads of the last one fall asleep (default: 25)")
     p.add_argument("--noisy", action="store_true",
                    help="for a machine that is not quiet: fastest round instead of median, oneDNN's threads pinned")
     p.add_argument("--prepare", action="store_true", help="only import and quantize the networks, for --keep")
@@ -363,7 +366,8 @@ def main():
     head = [f"{cpu[1] if cpu else 'unknown CPU'}; " + ", ".join(p.version for p in bench.peers.values()),
             *(f"Missing, its rows do not count: {name} ({why})." for name, why in bench.missing.items()),
             "Lathe keeps activations as u8 (q + 128) on x86 whatever the model's type: models with s8 and u8 inputs run the same kernels.",
-            f"{'Fastest' if options.noisy else 'Medians'} of {options.rounds} rounds of {options.ms:g} ms, libraries in turn; "
+            f"{'Fastest' if options.noisy else 'Medians'} of {options.rounds} rounds of {options.ms:g} ms, libraries in turn, "
+            f"{options.pause:g} ms of rest between them; "
             f"ratios are times, below 1 is faster than the peer. {time.time() - start:.0f} s."]
     tail = ["", f"{report.passed} bars met, {report.failed} missed."] + [f"- {f}" for f in report.failures]
     tail += ["", "Not measured:"] * bool(bench.reasons) + [f"- {case}: {reason}" for case, reason in sorted(bench.reasons.items())]
