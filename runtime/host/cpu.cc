@@ -1,6 +1,6 @@
 #include "runtime/host/cpu.h"
 
-#include <sched.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <cmath>
@@ -127,6 +127,19 @@ const char* isa_text(IsaSet isa) {
   for (const auto& level : kernels::kIsaLevels)
     if (kernels::covers(isa, level.set) && level.set != kernels::kIsaScalar) best = level.name;
   return best;
+}
+
+CpuSet CpuSet::of_this_thread() {
+  CpuSet set;
+  if (sched_getaffinity(0, sizeof set.mask_, &set.mask_) != 0) CPU_ZERO(&set.mask_);
+  return set;
+}
+
+void CpuSet::keep_off(std::thread& thread, int cpu) const {
+  if (!contains(cpu)) return;
+  cpu_set_t others = mask_;
+  CPU_CLR(static_cast<size_t>(cpu), &others);
+  if (CPU_COUNT(&others) != 0) pthread_setaffinity_np(thread.native_handle(), sizeof others, &others);
 }
 
 uint32_t usable_cpus() {

@@ -2,10 +2,13 @@
 //
 // Who calls it: whoever makes sessions. Thread-safe. The only place that looks at the CPU and at LATHE_ISA.
 #pragma once
+#include <sched.h>
+
 #include <cstdint>
 #include <iosfwd>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "base/result.h"
 #include "kernels/isa.h"
@@ -32,6 +35,23 @@ uint32_t usable_cpus();
 // The least quota of the control groups in `groups` (text as in /proc/self/cgroup, both versions) and of those above them, in
 // whole CPUs; 0 if there is none. `mount`: where the groups' folders are.
 uint32_t quota_cpus(std::istream& groups, const std::string& mount);
+
+// The CPU that the calling thread is on just now; -1 where the system does not say.
+inline int current_cpu() { return sched_getcpu(); }
+
+// An affinity mask. Linux; of machines with more than 1,024 CPUs it is empty.
+class CpuSet {
+ public:
+  // What the calling thread may use.
+  static CpuSet of_this_thread();
+  bool contains(int cpu) const { return cpu >= 0 && cpu < CPU_SETSIZE && CPU_ISSET(static_cast<size_t>(cpu), &mask_); }
+  // Lets `thread` run on these CPUs but `cpu`; does nothing where that would leave none.
+  void keep_off(std::thread& thread, int cpu) const;
+
+ private:
+  CpuSet() { CPU_ZERO(&mask_); }
+  cpu_set_t mask_;
+};
 
 // Tells the CPU that this thread does nothing but look at a variable until it changes.
 inline void spin_pause() {

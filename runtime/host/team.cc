@@ -4,8 +4,6 @@
 #include <chrono>
 #include <system_error>
 
-#include "runtime/host/cpu.h"
-
 namespace lathe {
 namespace {
 
@@ -43,11 +41,18 @@ uint32_t first_task(uint32_t n, uint32_t seats, uint32_t i) { return i * (n / se
 
 }  // namespace
 
-Team::Turn::Turn(Team& team) { team.turn_cpus_ = team.cpus_ / (g_callers.fetch_add(1, std::memory_order_relaxed) + 1); }
+Team::Turn::Turn(Team& team) {
+  team.turn_cpus_ = team.cpus_ / (g_callers.fetch_add(1, std::memory_order_relaxed) + 1);
+  team.make_room();
+}
 Team::Turn::~Turn() { g_callers.fetch_sub(1, std::memory_order_relaxed); }
 
 Team::Team(uint32_t threads, uint32_t cpus)
-    : threads_(std::max(1u, threads)), cpus_(std::max(1u, cpus)), seats_(std::make_unique<Seat[]>(threads_)), turn_cpus_(cpus_) {}
+    : threads_(std::max(1u, threads)),
+      cpus_(std::max(1u, cpus)),
+      seats_(std::make_unique<Seat[]>(threads_)),
+      turn_cpus_(cpus_),
+      allowed_(CpuSet::of_this_thread()) {}
 
 Result<std::unique_ptr<Team>> Team::create(uint32_t threads, uint32_t cpus) {
   std::unique_ptr<Team> team(new Team(threads, cpus));
@@ -90,6 +95,15 @@ void Team::run(uint32_t n, Task fn, void* arg) {
   for (uint32_t i = 1; i < seats; ++i) call(seats_[i], job_);
   take_all(0);
   wait_for_helpers(n);
+}
+
+// Left to itself, the kernel may wake a helper on its waker's CPU and let it wait there while another CPU is idle.
+void Team::make_room() {
+  if (helpers_.empty()) return;
+  const int cpu = current_cpu();
+  if (cpu == caller_cpu_) return;
+  caller_cpu_ = cpu;
+  for (std::thread& t : helpers_) allowed_.keep_off(t, cpu);
 }
 
 // Sequentially consistent with help(): either this sees that the helper sleeps, or the helper sees the job before it does.

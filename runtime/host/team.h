@@ -2,8 +2,9 @@
 //
 // The caller of run() takes part; helpers wait for work. They spin for a bounded time, so that the steps of a run, which follow
 // one another within microseconds, find them awake, and then sleep, so that an idle session costs nothing. Nobody ever waits
-// for a helper that has not begun: tasks that a sleeping or preempted one leaves are done by the others. All sessions of a
-// process share its CPUs: with several callers at work, each gets its part and no more helpers than fit.
+// for a helper that has not begun: tasks that a sleeping or preempted one leaves are done by the others. Helpers stay off the
+// caller's CPU, where they could only wait. All sessions of a process share its CPUs: with several callers at work, each gets
+// its part and no more helpers than fit.
 //
 // Thread-safety: one caller at a time. Results do not depend on the team's size, nor on who does which task.
 #pragma once
@@ -15,6 +16,7 @@
 
 #include "base/result.h"
 #include "runtime/bound.h"
+#include "runtime/host/cpu.h"
 
 namespace lathe {
 
@@ -31,7 +33,8 @@ class Team {
   Parallel parallel();
 
   // Held while a session runs, whatever its size: tells the teams of the process how many callers want CPUs. What the team may
-  // have of them at most is settled here, once per run, so that another caller's pause between two runs wakes nobody.
+  // have of them at most is settled here, once per run, so that another caller's pause between two runs wakes nobody; and
+  // helpers leave the CPU that the caller is on.
   class Turn {
    public:
     explicit Turn(Team& team);
@@ -54,6 +57,7 @@ class Team {
   static void run_tasks(void* self, uint32_t n, Task fn, void* arg);
   void run(uint32_t n, Task fn, void* arg);
   void help(uint32_t slot);
+  void make_room();
   void call(Seat& seat, uint32_t job);
   void take_all(uint32_t slot);
   uint32_t take_from(uint32_t seat, uint32_t slot);
@@ -70,6 +74,8 @@ class Team {
   alignas(64) std::atomic<uint32_t> done_{0};  // tasks that are finished
   std::atomic<uint32_t> caller_asleep_{0};
   std::vector<std::thread> helpers_;
+  const CpuSet allowed_;  // of the thread that made the team
+  int caller_cpu_ = -1;   // helpers are kept off it
 };
 
 }  // namespace lathe

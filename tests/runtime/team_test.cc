@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <sched.h>
 
 #include <chrono>
 #include <filesystem>
@@ -179,4 +180,33 @@ TEST_CASE("the quota of a control group and of those above it counts") {
   CHECK(cpus("no group\n") == 0);
   put("cpu.max", "100000 100000\n");
   CHECK(cpus("0::/docker/0123\n") == 1);
+}
+
+TEST_CASE("helpers stay off the CPU that their caller is on") {
+  cpu_set_t allowed;
+  REQUIRE(sched_getaffinity(0, sizeof allowed, &allowed) == 0);
+  if (CPU_COUNT(&allowed) < 2) {
+    MESSAGE("skipped, this process may use one CPU only");
+    return;
+  }
+  const auto team = make(2, 2);
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(static_cast<size_t>(cpu), &allowed)) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<size_t>(cpu), &one);
+    REQUIRE(sched_setaffinity(0, sizeof one, &one) == 0);
+    const Team::Turn turn(*team);
+    std::atomic<int> begun{0}, wrong{0};
+    run(*team, 2, [&](uint32_t, uint32_t slot) {
+      if (slot != 0) wrong += CpuSet::of_this_thread().contains(cpu) ? 1 : 0;
+      ++begun;
+      const auto deadline = Clock::now() + std::chrono::seconds(20);
+      while (begun < 2 && Clock::now() < deadline) {
+      }
+    });
+    CHECK(begun == 2);
+    CHECK_MESSAGE(wrong == 0, "on CPU ", cpu);
+  }
+  sched_setaffinity(0, sizeof allowed, &allowed);
 }
