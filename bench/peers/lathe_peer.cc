@@ -10,6 +10,9 @@
 namespace lathe::peers {
 namespace {
 
+// The zero point of what a ReLU left, which is 0 as stored: padding adds nothing, as in the convolution that oneDNN is given.
+constexpr int kAfterRelu = -128;
+
 std::unique_ptr<Team> make_team(uint32_t threads) {
   auto team = Team::create(threads, usable_cpus());
   if (!team) throw std::runtime_error(team.error().message);
@@ -64,7 +67,8 @@ class LathePeer : public Peer {
                   .left = p,
                   .bottom = p,
                   .right = p,
-                  .groups = i(c.groups)},
+                  .groups = i(c.groups),
+                  .x_zero = kAfterRelu},
                  c.type, threads, false);
   }
   Run net(const Net& net, uint32_t threads) override {
