@@ -2,6 +2,7 @@
 // checked here, and the graph's own builders and verify() check the rest.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 
@@ -97,6 +98,9 @@ class GraphReader {
 
  private:
   Result<void> read_dims() {
+    // The verifier checks where a vector begins, not whether its structs, which hold 64-bit numbers, are aligned.
+    if (in_.dims() != nullptr && reinterpret_cast<uintptr_t>(in_.dims()->Data()) % alignof(fbs::DimRecord) != 0)
+      return corrupt("the dim records are not aligned");
     for (uint32_t i = 0; i < count(in_.dims()); ++i) {
       const fbs::DimRecord& r = *in_.dims()->Get(i);
       LATHE_TRY(const Dim d, dim_of(static_cast<DimOp>(r.op()), r.a(), r.b()));
