@@ -47,6 +47,18 @@ TEST_CASE("TOML errors name the file and the line in one line") {
   CHECK_FALSE(parse_toml("a = " + std::string(100'000, '['), "x"));
 }
 
+TEST_CASE("letters beyond ASCII are text in strings and comments, and an error in bare keys") {
+  const auto tree = parse_toml("a = 'caf\u00e9'  # \u0416\nb = \"\"\"\n\u00a0\u00e9\"\"\"\n", "x.toml");
+  REQUIRE(tree);
+  CHECK(*tree->find("a")->as_string() == "caf\u00e9");
+  CHECK(*tree->find("b")->as_string() == "\u00a0\u00e9");
+  for (const char* text : {"caf\u00e9 = 1\n", "a\u0416", "[\u00e9]\n", "a = \u1680 1\n"}) {
+    const auto bad = parse_toml(text, "x.toml");
+    REQUIRE_FALSE(bad);
+    CHECK(bad.error().message.rfind("x.toml", 0) == 0);
+  }
+}
+
 TEST_CASE("a TOML file that is missing or truncated is an error with its path") {
   const test::TempFolder folder;
   CHECK(load_toml(folder.file("none.toml")).error().message.find("none.toml") != std::string::npos);
