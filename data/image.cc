@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
-#include <cstdlib>
 
-#include "base/cursor.h"
-#include "data/stb.h"
+#include "data/picture.h"
 
 namespace lathe {
 namespace {
@@ -33,55 +31,28 @@ std::vector<Tap> taps(int32_t in, int32_t out) {
 }
 
 #ifdef LATHE_IMAGES
-
-// stb reads zeros past the end of a file, so that a truncated BMP or JPEG would pass as a picture with a grey or black rest.
-bool bmp_truncated(std::span<const std::byte> file) {
-  Cursor c(file);
-  uint32_t data = 0, header = 0;
-  if (!c.seek(10) || !c.read_le(&data) || !c.read_le(&header)) return true;
-  int32_t w = 0, h = 0;
-  uint16_t w16 = 0, h16 = 0, bits = 0;
-  const bool old = header == 12;  // OS/2: 16-bit sizes
-  const bool whole = old ? c.read_le(&w16) && c.read_le(&h16) : c.read_le(&w) && c.read_le(&h);
-  if (!whole || !c.skip(2) || !c.read_le(&bits)) return true;
-  const uint64_t width = old ? w16 : static_cast<uint64_t>(std::abs(int64_t{w}));
-  const uint64_t height = old ? h16 : static_cast<uint64_t>(std::abs(int64_t{h}));
-  const uint64_t row_bytes = (width * bits + 31) / 32 * 4;
-  return data > file.size() || (row_bytes != 0 && (file.size() - data) / row_bytes < height);
+const PictureFormat* find_format(PictureBytes file) {
+  for (const PictureFormat* format : {&kPng, &kJpeg, &kBmp})
+    if (format->matches(file)) return format;
+  return nullptr;
 }
-
-// Inside a scan 0xff is always followed by 0 or a restart marker, so the end marker can only stand after the last scan.
-bool jpeg_truncated(std::span<const std::byte> file) {
-  constexpr std::byte kScan[] = {std::byte{0xff}, std::byte{0xda}}, kEnd[] = {std::byte{0xff}, std::byte{0xd9}};
-  const auto scan = std::find_end(file.begin(), file.end(), std::begin(kScan), std::end(kScan));
-  return std::find_end(scan, file.end(), std::begin(kEnd), std::end(kEnd)) == file.end();
-}
-
-bool truncated(std::span<const std::byte> file) {
-  if (file.size() < 2) return true;
-  if (file[0] == std::byte{'B'} && file[1] == std::byte{'M'}) return bmp_truncated(file);
-  if (file[0] == std::byte{0xff} && file[1] == std::byte{0xd8}) return jpeg_truncated(file);
-  return false;
-}
-
 #endif
 
 }  // namespace
 
 Result<Image> decode_image(std::span<const std::byte> file, int32_t channels, const std::string& where) {
 #ifdef LATHE_IMAGES
-  if (truncated(file)) return fail(Code::kCorrupt, where + ": the picture is truncated");
-  Image image;
-  image.channels = channels;
+  const PictureFormat* format = find_format(file);
+  if (format == nullptr) return fail(Code::kCorrupt, where + ": not a PNG, JPEG or BMP picture");
+  PictureSize size;
   std::string problem;
-  if (!stb_size(file, &image.height, &image.width, &problem))
-    return fail(Code::kCorrupt, where + ": not a readable picture: " + problem);
-  if (image.height < 1 || image.width < 1 || int64_t{image.height} * image.width > kMaxPixels)
-    return fail(Code::kInvalidArgument, where + ": picture of " + std::to_string(image.width) + "x" +
-                                            std::to_string(image.height) + " pixels, the limit is " + std::to_string(kMaxPixels) +
-                                            " in all");
-  image.pixels.resize(static_cast<size_t>(image.height) * static_cast<size_t>(image.width) * static_cast<size_t>(channels));
-  if (!stb_decode(file, image.height, image.width, channels, image.pixels, &problem))
+  if (!format->size(file, &size, &problem)) return fail(Code::kCorrupt, where + ": not a readable picture: " + problem);
+  if (size.height < 1 || size.width < 1 || int64_t{size.height} * size.width > kMaxPixels)
+    return fail(Code::kInvalidArgument, where + ": picture of " + std::to_string(size.width) + "x" + std::to_string(size.height) +
+                                            " pixels, the limit is " + std::to_string(kMaxPixels) + " in all");
+  Image image{size.height, size.width, channels, {}};
+  image.pixels.resize(static_cast<size_t>(size.height) * static_cast<size_t>(size.width) * static_cast<size_t>(channels));
+  if (!format->decode(file, size, channels, image.pixels, &problem))
     return fail(Code::kCorrupt, where + ": not a readable picture: " + problem);
   return image;
 #else

@@ -1,4 +1,4 @@
-// PNG, JPEG and BMP pictures to bytes (stb_image). Part of the build only with the option `images`; else every call is
+// PNG, JPEG and BMP pictures to bytes (libpng, libjpeg-turbo). Part of the build only with the option `images`; else every call is
 // kUnsupported.
 #pragma once
 #include <cstddef>

@@ -15,7 +15,7 @@ base=(
   libeigen3-dev libxsimd-dev doctest-dev libbenchmark-dev
   libflatbuffers-dev flatbuffers-compiler libprotozero-dev libexpected-dev
   libcli11-dev nlohmann-json3-dev libtomlplusplus-dev libspdlog-dev libfmt-dev
-  zlib1g-dev libstb-dev libxxhash-dev
+  zlib1g-dev libpng-dev libjpeg62-turbo-dev libxxhash-dev
   valgrind
   dataset-fashion-mnist
 )
@@ -23,7 +23,7 @@ cross=(
   g++-aarch64-linux-gnu qemu-user qemu-user-static
   gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib qemu-system-arm
 )
-clang=(clang)
+clang=(clang libclang-rt-14-dev)
 tries=4
 
 die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
