@@ -64,10 +64,10 @@ struct PrepareInput {
   bool is_placed(uint32_t part, uint32_t whole) const {
     return wholes != nullptr && wholes[program->operand(*step, part)] == program->operand(*step, whole);
   }
-  // Quantization parameters of operand i as they lie in memory: shifted by 128 for u8 storage.
+  // Quantization parameters of operand i as they lie in memory: shifted by 128 where u8 storage holds what is s8.
   QuantParams quant(uint32_t i) const {
     QuantParams q = tensor(i).quant;
-    const int32_t shift = kernels::storage_shift(storage);
+    const int32_t shift = tensor(i).dtype == DType::kS8 ? kernels::storage_shift(storage) : 0;
     q.zero_point += shift; q.qmin += shift; q.qmax += shift;
     return q;
   }

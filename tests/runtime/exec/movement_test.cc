@@ -234,6 +234,11 @@ TEST_CASE("concat puts inputs side by side and regrids quantized ones that need 
   const TestTensor x = random_f32({2, 3}, 1);
   AxisAttrs attrs;
   attrs.axis = 1;
+  // A grid of 32 bits is not shifted where 8-bit values are kept as u8, and its ends cannot be.
+  const QuantParams wide{1.0f, 0, std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
+  TestTensor sums = s32({2, 1}, {5, -6});
+  sums.quant = wide;
+  check_equal({Op::kConcat, {sums, sums}, like(DType::kS32, {2, 2}, wide)}, attrs, s32({2, 2}, {5, 5, -6, -6}).bytes);
   check_refused({Op::kConcat, {x, x}, like(DType::kF32, {2, 7})}, attrs, Code::kInvalidArgument);
   check_refused({Op::kConcat, {x, random_f32({3, 3}, 1)}, like(DType::kF32, {2, 6})}, attrs, Code::kInvalidArgument);
   check_refused({Op::kConcat, {x, s32({2, 3}, {1, 2, 3, 4, 5, 6})}, like(DType::kF32, {2, 6})}, attrs, Code::kUnsupported);
