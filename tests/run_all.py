@@ -8,7 +8,8 @@ a sanitizer's exit status, a doctest executable without cases, an empty suite.
 
 A test that leaves something out on this machine (an ISA that the CPU lacks, data
 that is not there) says so with MESSAGE("skipped, ..."). Each such place and text
-counts as skipped, beside the passed case that it stands in, and is listed.
+counts as skipped, beside the passed case that it stands in, and is listed. What a
+test measures for the record it says with MESSAGE("figure: ..."), and that is listed.
 
 On x86-64 the suite runs once for each entry of ISA_CAPS; the checks of the tree
 itself (meson suite `checks`) do not depend on the ISA and run once.
@@ -29,6 +30,7 @@ ISA_CAPS = ["", "avx2", "scalar"]
 
 SUMMARY = re.compile(r"^\[doctest\] test cases:\s*\d+ \|\s*(\d+) passed \|\s*(\d+) failed \|\s*(\d+) skipped", re.M)
 SKIPPED = re.compile(r"^(?:\.\./)*(\S+): MESSAGE: skipped[,:] *(.+)$", re.M)
+FIGURE = re.compile(r"MESSAGE: figure: *(.+)$", re.M)
 # The place and the first lines of what a doctest executable reports, up to its blank line.
 REPORT = re.compile(r"^(?:\.\./)*(\S+): (?:FATAL )?ERROR: .*(?:\n.+){0,3}", re.M)
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -40,6 +42,7 @@ class Counts:
     failed: int = 0
     skipped: int = 0
     left_out: set = field(default_factory=set)  # (place, text)
+    figures: list = field(default_factory=list)
     broken: list = field(default_factory=list)  # one text per failed test: its name, how it ended, its first report
 
     def add(self, other):
@@ -47,6 +50,7 @@ class Counts:
         self.failed += other.failed
         self.skipped += other.skipped
         self.left_out |= other.left_out
+        self.figures += [f for f in other.figures if f not in self.figures]
         self.broken += other.broken
 
     def __str__(self):
@@ -57,7 +61,7 @@ def count_test(record):
     """Counts of one line of meson's JSON log."""
     out = COLOUR.sub("", record.get("stdout") or "")
     result = record["result"]
-    counts = Counts(left_out=set(SKIPPED.findall(out)))
+    counts = Counts(left_out=set(SKIPPED.findall(out)), figures=FIGURE.findall(out))
     counts.skipped = len(counts.left_out)
     cases = [tuple(map(int, m)) for m in SUMMARY.findall(out)]
     if cases:
@@ -136,6 +140,8 @@ def main():
         total.add(run_suite(args, cap, first=i == 0))
     for text in total.broken:
         print(f"   failed: {text}")
+    for text in total.figures:
+        print(f"   {text}")
     for place, what in sorted(total.left_out):
         print(f"   skipped at {place}: {what}")
     if args.totals:

@@ -16,8 +16,8 @@ base=(
   libflatbuffers-dev flatbuffers-compiler libprotozero-dev libexpected-dev
   libcli11-dev nlohmann-json3-dev libtomlplusplus-dev libspdlog-dev libfmt-dev
   zlib1g-dev libpng-dev libjpeg62-turbo-dev libxxhash-dev
-  valgrind
-  dataset-fashion-mnist
+  valgrind xz-utils
+  dataset-fashion-mnist libonnx-testdata
 )
 cross=(
   g++-aarch64-linux-gnu qemu-user qemu-user-static

@@ -44,6 +44,10 @@ bool is_quantizing(std::string_view op_type) {
          op_type == "ConvInteger" || op_type == "MatMulInteger" || op_type.substr(0, 7) == "QLinear";
 }
 
+std::string node_place(const std::string& label, const std::string& type, int64_t opset) {
+  return label + " (" + type + ", opset " + std::to_string(opset) + ")";
+}
+
 // One import, step by step; import_model() is the order of the steps.
 class Import {
  public:
@@ -68,10 +72,10 @@ class Import {
   void note_quantized();
   Result<void> import_node(const NodeProto& node);
   Result<void> run_import(const OpImport& op, NodeImport& n);
-  void check_outputs_bound(const NodeProto& node, const std::string& where);
+  void check_outputs_bound(const NodeProto& node, const std::string& type);
   Result<ValueId> named_output(ValueId v, const std::string& name);
   Result<void> check_declared(const ValueInfo& info, ValueId v);
-  void unsupported(const std::string& where, const std::string& what) { unsupported_.push_back(where + ": " + what); }
+  void unsupported(UnsupportedItem item) { report_.unsupported.push_back(std::move(item)); }
   void count_weights();
   void note_folded_batch_norm();
 
@@ -82,7 +86,6 @@ class Import {
   ImportReport& report_;
   std::set<std::string_view> given_;  // names that no node makes
   std::set<std::string_view> used_;   // names that a node or the graph's outputs read
-  std::vector<std::string> unsupported_;
 };
 
 Result<void> Import::read_header() {
@@ -102,7 +105,7 @@ Result<void> Import::read_header() {
   for (const ValueInfo& v : proto_.inputs) builder_.reserved.emplace(v.name);
   for (const TensorProto& t : proto_.initializers) builder_.reserved.emplace(t.name);
   if (proto_.sparse_initializers != 0)
-    unsupported("graph", std::to_string(proto_.sparse_initializers) + " sparse initializers are not supported");
+    unsupported({"", "graph", std::to_string(proto_.sparse_initializers) + " sparse initializers are not supported"});
   note_quantized();
   return {};
 }
@@ -118,8 +121,8 @@ void Import::note_quantized() {
   }
   if (first == nullptr) return;
   unsupported(
-      node_label(*first) + " (" + std::string(first->op_type) + ", opset " + std::to_string(builder_.opset) + ")",
-      "the model is already quantized (" + std::to_string(count) + " quantized operators); only float models can be imported");
+      {std::string(first->op_type), node_label(*first),
+       "the model is already quantized (" + std::to_string(count) + " quantized operators); only float models can be imported"});
 }
 
 Result<void> Import::read_initializers() {
@@ -131,7 +134,7 @@ Result<void> Import::read_initializers() {
     if (!tensor && tensor.error().code != Code::kUnsupported) return tl::unexpected(std::move(tensor.error()));
     Binding& binding = builder_.names[std::string(t.name)];
     if (tensor) binding.tensor = std::make_shared<const ConstTensor>(std::move(*tensor));
-    else if (used_.contains(t.name)) unsupported_.push_back(tensor.error().message);
+    else if (used_.contains(t.name)) unsupported({"", "", tensor.error().message});
   }
   return {};
 }
@@ -199,7 +202,7 @@ Result<void> Import::read_inputs() {
     if (options_.constants.contains(std::string(info.name))) continue;
     if (auto ok = add_input(info); !ok) {
       if (ok.error().code != Code::kUnsupported) return ok;
-      unsupported_.push_back(ok.error().message);
+      unsupported({"", "", ok.error().message});
     }
   }
   for (const auto& [name, dims] : options_.shapes)
@@ -255,11 +258,11 @@ Result<void> Import::read_fixed_values() {
 }
 
 // An output that someone reads but import gives no value is missing.
-void Import::check_outputs_bound(const NodeProto& node, const std::string& where) {
+void Import::check_outputs_bound(const NodeProto& node, const std::string& type) {
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     const std::string name(node.outputs[i]);
     if (name.empty() || !used_.contains(name) || builder_.names.contains(name)) continue;
-    unsupported(where, "output " + std::to_string(i) + " ('" + name + "') is not supported");
+    unsupported({type, node_label(node), "output " + std::to_string(i) + " ('" + name + "') is not supported"});
   }
 }
 
@@ -288,26 +291,27 @@ Result<void> Import::import_node(const NodeProto& node) {
   const bool all_fixed =
       std::all_of(node.outputs.begin(), node.outputs.end(), [&](std::string_view o) { return builder_.fixed.contains(o); });
   if (all_fixed && !node.outputs.empty()) return {};
-  const std::string where = node_label(node) + " (" + type + ", opset " + std::to_string(builder_.opset) + ")";
   if (is_quantizing(node.op_type)) return {};
   const OpImport* op = is_default_domain(node.domain) ? find_op_import(node.op_type) : nullptr;
   if (op == nullptr) {
-    unsupported(where, is_default_domain(node.domain)
-                           ? "operator " + type + " is not supported"
-                           : "operators of domain '" + std::string(node.domain) + "' are not supported");
+    unsupported({type, node_label(node),
+                 is_default_domain(node.domain)
+                     ? "operator " + type + " is not supported"
+                     : "operators of domain '" + std::string(node.domain) + "' are not supported"});
     return {};
   }
   NodeImport n(builder_, node,
                node.name.empty() && !node.outputs.empty() ? std::string(node.outputs[0]) : std::string(node.name));
   auto result = run_import(*op, n);
   if (result) {
-    check_outputs_bound(node, where);
+    check_outputs_bound(node, type);
     return {};
   }
   Error error = std::move(result.error());
   if (error.code == Code::kCancelled) return {};
-  if (error.code != Code::kUnsupported) return tl::unexpected(with_context(std::move(error), where));
-  unsupported(where, error.message);
+  if (error.code != Code::kUnsupported)
+    return tl::unexpected(with_context(std::move(error), node_place(node_label(node), type, builder_.opset)));
+  unsupported({type, node_label(node), error.message});
   return {};
 }
 
@@ -370,10 +374,13 @@ Result<void> Import::read_outputs() {
 }
 
 Result<void> Import::check_supported() const {
-  if (unsupported_.empty()) return {};
-  std::string message =
-      std::to_string(unsupported_.size()) + (unsupported_.size() == 1 ? " thing is" : " things are") + " not supported:";
-  for (const std::string& line : unsupported_) message += "\n  " + line;
+  const auto& items = report_.unsupported;
+  if (items.empty()) return {};
+  std::string message = std::to_string(items.size()) + (items.size() == 1 ? " thing is" : " things are") + " not supported:";
+  for (const UnsupportedItem& item : items) {
+    const std::string place = item.op.empty() ? item.where : node_place(item.where, item.op, builder_.opset);
+    message += "\n  " + place + (place.empty() ? "" : ": ") + item.reason;
+  }
   return fail(Code::kUnsupported, std::move(message));
 }
 

@@ -28,6 +28,13 @@ struct ImportOptions {
   PassOptions passes = {};
 };
 
+// Something that cannot be imported.
+struct UnsupportedItem {
+  std::string op;     // ONNX operator, with its domain unless that is the default one; empty: the graph, an input, a tensor
+  std::string where;  // the node, or empty
+  std::string reason;
+};
+
 // What import saw and did, for people.
 struct ImportReport {
   int64_t opset = 0;
@@ -37,6 +44,7 @@ struct ImportReport {
   std::map<std::string, int> graph_ops;  // nodes per Lathe operator, after the passes
   uint64_t mapped_bytes = 0;            // of constants used in place
   uint64_t copied_bytes = 0;            // of constants converted, permuted or realigned
+  std::vector<UnsupportedItem> unsupported;  // what the error lists, if it is kUnsupported
   std::vector<std::string> notes;  // one sentence each: types that were changed, batch normalization folded before export, ...
 };
 

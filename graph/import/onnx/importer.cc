@@ -183,7 +183,7 @@ Result<float> NodeImport::known_real(size_t i, const char* what) {
   if (t->dtype != DType::kF32)
     return fail(Code::kUnsupported, std::string(what) + " is " + dtype_name(t->dtype) + ", not a float");
   if (t->elems() != 1)
-    return fail(Code::kInvalidArgument, std::string(what) + " has " + std::to_string(t->elems()) + " elements, not 1");
+    return fail(Code::kUnsupported, std::string(what) + " has " + std::to_string(t->elems()) + " elements, not 1");
   return t->bytes.as<float>()[0];
 }
 

@@ -85,7 +85,7 @@ std::pair<std::string_view, std::string_view> parse_string_entry(pbf_reader m) {
   return e;
 }
 
-TensorProto parse_tensor(pbf_reader m) {
+TensorProto read_tensor(pbf_reader m) {
   TensorProto t;
   while (m.next()) switch (m.tag()) {
     case field::tensor::kDims: read_ints(m, t.dims); break;
@@ -113,7 +113,7 @@ Attribute parse_attribute(pbf_reader m) {
     case field::attribute::kFloat: a.f = read_float(m); break;
     case field::attribute::kInt: a.i = read_int(m); break;
     case field::attribute::kString: a.s = read_bytes(m); break;
-    case field::attribute::kTensor: a.t = parse_tensor(read_message(m)); break;
+    case field::attribute::kTensor: a.t = read_tensor(read_message(m)); break;
     case field::attribute::kFloats: read_floats(m, a.floats); break;
     case field::attribute::kInts: read_ints(m, a.ints); break;
     case field::attribute::kStrings: a.strings.push_back(read_bytes(m)); break;
@@ -187,7 +187,7 @@ GraphProto parse_graph(pbf_reader m) {
   while (m.next()) switch (m.tag()) {
     case field::graph::kNode: g.nodes.push_back(parse_node(read_message(m))); break;
     case field::graph::kName: g.name = read_bytes(m); break;
-    case field::graph::kInitializer: g.initializers.push_back(parse_tensor(read_message(m))); break;
+    case field::graph::kInitializer: g.initializers.push_back(read_tensor(read_message(m))); break;
     case field::graph::kInput: g.inputs.push_back(parse_value_info(read_message(m))); break;
     case field::graph::kOutput: g.outputs.push_back(parse_value_info(read_message(m))); break;
     case field::graph::kValueInfo: g.values.push_back(parse_value_info(read_message(m))); break;
@@ -207,7 +207,7 @@ OpsetProto parse_opset(pbf_reader m) {
   return o;
 }
 
-ModelProto parse(pbf_reader m) {
+ModelProto read_model(pbf_reader m) {
   ModelProto p;
   while (m.next()) switch (m.tag()) {
     case field::model::kIrVersion: p.ir_version = read_int(m); break;
@@ -223,16 +223,21 @@ ModelProto parse(pbf_reader m) {
   return p;
 }
 
-}  // namespace
-
-Result<ModelProto> parse_model(std::span<const std::byte> bytes) {
+template <class T>
+Result<T> parse_message(std::span<const std::byte> bytes, const std::string& what, T (*read)(pbf_reader)) {
   try {
-    return parse(pbf_reader{reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    return read(pbf_reader{reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   } catch (const protozero::end_of_buffer_exception&) {
-    return fail(Code::kCorrupt, "not a whole onnx model: a field reaches past the end of its message");
+    return fail(Code::kCorrupt, "not a whole onnx " + what + ": a field reaches past the end of its message");
   } catch (const protozero::exception& e) {
-    return fail(Code::kCorrupt, std::string("not an onnx model: ") + e.what());
+    return fail(Code::kCorrupt, "not an onnx " + what + ": " + e.what());
   }
 }
+
+}  // namespace
+
+Result<ModelProto> parse_model(std::span<const std::byte> bytes) { return parse_message(bytes, "model", read_model); }
+
+Result<TensorProto> parse_tensor(std::span<const std::byte> bytes) { return parse_message(bytes, "tensor", read_tensor); }
 
 }  // namespace lathe::onnx

@@ -88,5 +88,7 @@ struct ModelProto {
 
 // Error (kCorrupt): what is wrong with the wire format. The result refers to `bytes`.
 Result<ModelProto> parse_model(std::span<const std::byte> bytes);
+// The same for a file that holds one tensor, as test suites store inputs and outputs.
+Result<TensorProto> parse_tensor(std::span<const std::byte> bytes);
 
 }  // namespace lathe::onnx
