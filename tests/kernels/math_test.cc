@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <random>
 
 #include "kernels/eltwise/eltwise.h"
+#include "kernels/math/functions.h"
 #include "kernels/math/math.h"
 #include "tests/kernels/under_test.h"
 
@@ -64,6 +66,67 @@ TEST_CASE("scalar functions keep their promised error everywhere") {
     MESSAGE(std::string(f.name) << ": " << worst << " ulp at " << at);
     CHECK_MESSAGE(worst <= f.limit, std::string(f.name) << " at " << at);
   }
+}
+
+TEST_CASE("functions without a vector form are within 1 ulp everywhere") {
+  struct {
+    const char* name;
+    float (*f)(float);
+    long double (*exact)(long double);
+  } const functions[] = {
+      {"log", log_f32, [](long double v) { return std::log(v); }},
+      {"sin", sin_f32, [](long double v) { return std::sin(v); }},
+      {"cos", cos_f32, [](long double v) { return std::cos(v); }},
+      {"tan", tan_f32, [](long double v) { return std::tan(v); }},
+      {"asin", asin_f32, [](long double v) { return std::asin(v); }},
+      {"acos", acos_f32, [](long double v) { return std::acos(v); }},
+      {"atan", atan_f32, [](long double v) { return std::atan(v); }},
+      {"sinh", sinh_f32, [](long double v) { return std::sinh(v); }},
+      {"cosh", cosh_f32, [](long double v) { return std::cosh(v); }},
+      {"asinh", asinh_f32, [](long double v) { return std::asinh(v); }},
+      {"acosh", acosh_f32, [](long double v) { return std::acosh(v); }},
+      {"atanh", atanh_f32, [](long double v) { return std::atanh(v); }},
+      {"softplus", softplus_f32, [](long double v) { return std::fmax(v, 0.0L) + std::log1p(std::exp(-std::fabs(v))); }},
+      {"mish", mish_f32,
+       [](long double v) {
+         const long double e = std::exp(std::fmin(v, 100.0L)), n = e * (e + 2);
+         return v * (n / (n + 2));
+       }},
+      {"elu", [](float v) { return elu_f32(v, 1.5f, 0.5f, 2.0f); },
+       [](long double v) { return v >= 0 ? 2 * v : 3 * std::expm1(v / 2); }},
+      {"floor", floor_f32, [](long double v) { return std::floor(v); }},
+      {"ceil", ceil_f32, [](long double v) { return std::ceil(v); }},
+  };
+  for (const auto& f : functions) {
+    double worst = 0;
+    float at = 0;
+    for (const float x : arguments()) {
+      const long double exact = f.exact(static_cast<long double>(x));
+      const float got = f.f(x);
+      if (std::isnan(exact) && std::isnan(got)) continue;
+      const double error = std::isinf(exact) && got == static_cast<float>(exact) ? 0 : ulps(got, exact);
+      if (!(error <= worst)) worst = error, at = x;
+    }
+    MESSAGE(std::string(f.name) << ": " << worst << " ulp at " << at);
+    CHECK_MESSAGE(worst <= 1, std::string(f.name) << " at " << at);
+  }
+}
+
+TEST_CASE("powers are within 1 ulp and remainders exact over pairs of all magnitudes") {
+  std::mt19937 rng(7);
+  double worst = 0;
+  for (int i = 0; i < 400000; ++i) {
+    const float x = i % 2 == 0 ? __builtin_bit_cast(float, static_cast<uint32_t>(rng()))
+                               : static_cast<float>(rng() % 100000) / 1000.0f - 50.0f;
+    const float y = i % 3 == 0 ? static_cast<float>(rng() % 41) - 20.0f : static_cast<float>(rng() % 4000) / 100.0f - 20.0f;
+    const float power = pow_f32(x, y), rest = fmod_f32(x, y);
+    const long double exact = std::pow(static_cast<long double>(x), static_cast<long double>(y));
+    CHECK_MESSAGE(std::isnan(power) == std::isnan(exact), x << " ^ " << y);
+    if (!std::isnan(power) && !std::isinf(static_cast<float>(exact))) worst = std::max(worst, ulps(power, exact));
+    const float remainder = std::fmod(x, y);
+    CHECK_MESSAGE((rest == remainder || (std::isnan(rest) && std::isnan(remainder))), x << " mod " << y);
+  }
+  CHECK(worst <= 1);
 }
 
 TEST_CASE("vector functions keep their promised error everywhere") {
