@@ -100,8 +100,12 @@ double element_as_double(DType dtype, const std::byte* data, uint64_t i) {
       return load<uint16_t>(data, i);
     case DType::kS32:
       return load<int32_t>(data, i);
+    case DType::kU32:
+      return load<uint32_t>(data, i);
     case DType::kS64:
       return static_cast<double>(load<int64_t>(data, i));
+    case DType::kU64:
+      return static_cast<double>(load<uint64_t>(data, i));
   }
   return 0;
 }

@@ -122,6 +122,7 @@ Result<void> parse_element(TextCursor& in, DType t, std::string& bytes) {
     case DType::kS16: return parse_integer_element<int16_t>(in, bytes);
     case DType::kU16: return parse_integer_element<uint16_t>(in, bytes);
     case DType::kS32: return parse_integer_element<int32_t>(in, bytes);
+    case DType::kU32: return parse_integer_element<uint32_t>(in, bytes);
     case DType::kS64: return parse_integer_element<int64_t>(in, bytes);
     default: return in.error(std::string("elements of type ") + dtype_name(t) + " are written as hex bytes");
   }

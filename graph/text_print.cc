@@ -53,6 +53,7 @@ std::string print_element(DType t, std::span<const std::byte> bytes, size_t i) {
     case DType::kS16: return std::to_string(load<int16_t>(bytes, i));
     case DType::kU16: return std::to_string(load<uint16_t>(bytes, i));
     case DType::kS32: return std::to_string(load<int32_t>(bytes, i));
+    case DType::kU32: return std::to_string(load<uint32_t>(bytes, i));
     case DType::kS64: return std::to_string(load<int64_t>(bytes, i));
     default: return "";
   }

@@ -116,6 +116,12 @@ Result<void> Runner::output_values(size_t i, std::vector<float>* values) {
     case DType::kS64:
       convert<int64_t>(output(i), values);
       break;
+    case DType::kU32:
+      convert<uint32_t>(output(i), values);
+      break;
+    case DType::kU64:
+      convert<uint64_t>(output(i), values);
+      break;
     case DType::kF64:
       convert<double>(output(i), values);
       break;

@@ -36,4 +36,12 @@ constexpr uint16_t float_to_half(float f) {
   return static_cast<uint16_t>(sign | kept);
 }
 
+// bfloat16 is the upper half of a float: widening is exact, narrowing rounds half to even. A NaN stays one, quiet.
+constexpr float bfloat_to_float(uint16_t b) { return __builtin_bit_cast(float, static_cast<uint32_t>(b) << 16); }
+constexpr uint16_t float_to_bfloat(float f) {
+  const uint32_t bits = __builtin_bit_cast(uint32_t, f);
+  if ((bits & 0x7fffffff) > 0x7f800000) return static_cast<uint16_t>(bits >> 16 | 0x40);
+  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
 }  // namespace lathe
