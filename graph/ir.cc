@@ -26,7 +26,7 @@ std::optional<std::vector<Dim>> read_contents(DimTable& dims, size_t elems, cons
 }
 
 std::optional<std::vector<Dim>> constant_contents(DimTable& dims, const TensorType& type, const Constant& c) {
-  if (type.dtype != DType::kS64 && type.dtype != DType::kS32) return std::nullopt;
+  if (type.dtype != DType::kS64 && type.dtype != DType::kS32 && type.dtype != DType::kBool) return std::nullopt;
   size_t elems = 1;
   for (const Dim d : type.dims) {
     const auto v = dims.value(d);
@@ -34,6 +34,7 @@ std::optional<std::vector<Dim>> constant_contents(DimTable& dims, const TensorTy
     elems *= static_cast<size_t>(*v);
     if (elems > kMaxContents) return std::nullopt;
   }
+  if (type.dtype == DType::kBool) return read_contents<uint8_t>(dims, elems, c);
   return type.dtype == DType::kS64 ? read_contents<int64_t>(dims, elems, c) : read_contents<int32_t>(dims, elems, c);
 }
 

@@ -28,7 +28,8 @@ inline constexpr uint32_t kNoId = 0xffffffffu;  // a missing optional operand, o
 // One alternative per distinct attribute struct of ops.def.
 using Attrs = std::variant<NoAttrs, Conv2dAttrs, FullyConnectedAttrs, BatchNormAttrs, Pool2dAttrs, ReduceAttrs, BinaryAttrs, ClampAttrs,
                            LeakyReluAttrs, AxisAttrs, PermAttrs, SliceAttrs, PadAttrs, CastAttrs, LayerNormAttrs,
-                           GeluAttrs, MatMulAttrs, DynamicFullyConnectedAttrs, ConvTranspose2dAttrs>;
+                           GeluAttrs, MatMulAttrs, DynamicFullyConnectedAttrs, ConvTranspose2dAttrs,
+                           ModAttrs, BitShiftAttrs, EluAttrs, HardSigmoidAttrs, ArgAttrs, TopKAttrs, CumulateAttrs, TriluAttrs>;
 // The attribute struct of `op` with its defaults.
 Attrs default_attrs(Op op);
 

@@ -28,6 +28,17 @@ constexpr Arity op_arity(Op op) {
     case Op::kSub:
     case Op::kMul:
     case Op::kDiv:
+    case Op::kMax:
+    case Op::kMin:
+    case Op::kPow:
+    case Op::kMod:
+    case Op::kEqual:
+    case Op::kLess:
+    case Op::kLessEqual:
+    case Op::kBitAnd:
+    case Op::kBitOr:
+    case Op::kBitXor:
+    case Op::kBitShift:
     case Op::kGather:
     case Op::kMatMul: return {2, 2, 2, 1};
     case Op::kSigmoid:
@@ -38,12 +49,45 @@ constexpr Arity op_arity(Op op) {
     case Op::kGelu:
     case Op::kSilu:
     case Op::kErf:
+    case Op::kAbs:
+    case Op::kSign:
+    case Op::kFloor:
+    case Op::kCeil:
+    case Op::kRound:
+    case Op::kLog:
+    case Op::kSin:
+    case Op::kCos:
+    case Op::kTan:
+    case Op::kAsin:
+    case Op::kAcos:
+    case Op::kAtan:
+    case Op::kSinh:
+    case Op::kCosh:
+    case Op::kAsinh:
+    case Op::kAcosh:
+    case Op::kAtanh:
+    case Op::kElu:
+    case Op::kSoftplus:
+    case Op::kMish:
+    case Op::kHardSigmoid:
     case Op::kSoftmax: return {1, 2, 2, 1};  // s8: x and its table
     case Op::kLayerNorm: return {2, 3, 2, 1};
+    case Op::kWhere: return {3, 3, 3, 1};
     case Op::kConcat: return {1, kAnyCount, kAnyCount, 1};
     case Op::kMaxPool2d:
     case Op::kAvgPool2d:
     case Op::kMean:
+    case Op::kReduceSum:
+    case Op::kReduceProd:
+    case Op::kReduceMax:
+    case Op::kReduceMin:
+    case Op::kArgMax:
+    case Op::kArgMin:
+    case Op::kCumSum:
+    case Op::kCumProd:
+    case Op::kTrilu:
+    case Op::kDet:
+    case Op::kBitCast:
     case Op::kClamp:
     case Op::kLeakyRelu:
     case Op::kReshape:
@@ -55,6 +99,7 @@ constexpr Arity op_arity(Op op) {
     case Op::kQuantize:
     case Op::kDequantize:
     case Op::kRegrid: return {1, 1, 1, 1};
+    case Op::kTopK: return {1, 1, 1, 2};
     case Op::kAssign: return {2, 2, 2, 0};  // variable, value
   }
   return {0, 0, 0, 0, 0};

@@ -154,6 +154,51 @@ struct ReduceAttrs {
   constexpr bool operator==(const ReduceAttrs&) const = default;
 };
 
+// The position of the largest or smallest element along `axis`; of equal ones the first, or the last if `last`.
+struct ArgAttrs {
+  static constexpr bool kEmpty = false;
+  int32_t axis = 0;
+  int32_t keep_dims = 1;
+  int32_t last = 0;
+  template <class Self, class V> static constexpr void visit(Self& s, V&& v) {
+    v("axis", s.axis); v("keep_dims", s.keep_dims); v("last", s.last);
+  }
+  constexpr bool operator==(const ArgAttrs&) const = default;
+};
+
+// The k largest (else smallest) elements along `axis`, best first; of equal ones the first comes first.
+struct TopKAttrs {
+  static constexpr bool kEmpty = false;
+  int32_t axis = 0;
+  int32_t k = 1;
+  int32_t largest = 1;
+  template <class Self, class V> static constexpr void visit(Self& s, V&& v) {
+    v("axis", s.axis); v("k", s.k); v("largest", s.largest);
+  }
+  constexpr bool operator==(const TopKAttrs&) const = default;
+};
+
+// Sums or products of all elements before (`reverse`: behind) one along `axis`, and of itself unless `exclusive`.
+struct CumulateAttrs {
+  static constexpr bool kEmpty = false;
+  int32_t axis = 0;
+  int32_t exclusive = 0;
+  int32_t reverse = 0;
+  template <class Self, class V> static constexpr void visit(Self& s, V&& v) {
+    v("axis", s.axis); v("exclusive", s.exclusive); v("reverse", s.reverse);
+  }
+  constexpr bool operator==(const CumulateAttrs&) const = default;
+};
+
+// Of the matrices in the last two axes, what lies on and right of (else left of) the k-th diagonal; the rest is 0.
+struct TriluAttrs {
+  static constexpr bool kEmpty = false;
+  int32_t upper = 1;
+  int32_t k = 0;
+  template <class Self, class V> static constexpr void visit(Self& s, V&& v) { v("upper", s.upper); v("k", s.k); }
+  constexpr bool operator==(const TriluAttrs&) const = default;
+};
+
 // Elementwise with NumPy broadcasting; the result is clamped to [lo, hi].
 struct BinaryAttrs {
   static constexpr bool kEmpty = false;
@@ -176,6 +221,43 @@ struct LeakyReluAttrs {
   float alpha = 0.01f;
   template <class Self, class V> static constexpr void visit(Self& s, V&& v) { v("alpha", s.alpha); }
   constexpr bool operator==(const LeakyReluAttrs&) const = default;
+};
+
+// x - y floor(x / y), the remainder with the sign of y; truncated 1: x - y trunc(x / y), with the sign of x.
+struct ModAttrs {
+  static constexpr bool kEmpty = false;
+  int32_t truncated = 0;
+  template <class Self, class V> static constexpr void visit(Self& s, V&& v) { v("truncated", s.truncated); }
+  constexpr bool operator==(const ModAttrs&) const = default;
+};
+
+// x << y, or x >> y filled with zeros; a count outside the type's bits gives 0.
+struct BitShiftAttrs {
+  static constexpr bool kEmpty = false;
+  int32_t left = 1;
+  template <class Self, class V> static constexpr void visit(Self& s, V&& v) { v("left", s.left); }
+  constexpr bool operator==(const BitShiftAttrs&) const = default;
+};
+
+// gamma x for x >= 0, else gamma alpha (exp(beta x) - 1): ELU, and with the right numbers SELU and CELU.
+struct EluAttrs {
+  static constexpr bool kEmpty = false;
+  float alpha = 1.0f;
+  float beta = 1.0f;
+  float gamma = 1.0f;
+  template <class Self, class V> static constexpr void visit(Self& s, V&& v) {
+    v("alpha", s.alpha); v("beta", s.beta); v("gamma", s.gamma);
+  }
+  constexpr bool operator==(const EluAttrs&) const = default;
+};
+
+// clamp(alpha x + beta, 0, 1).
+struct HardSigmoidAttrs {
+  static constexpr bool kEmpty = false;
+  float alpha = 0.2f;
+  float beta = 0.5f;
+  template <class Self, class V> static constexpr void visit(Self& s, V&& v) { v("alpha", s.alpha); v("beta", s.beta); }
+  constexpr bool operator==(const HardSigmoidAttrs&) const = default;
 };
 
 // approximate: 0 is x (1 + erf(x / sqrt 2)) / 2, 1 has tanh(sqrt(2 / pi) (x + 0.044715 x^3)) in place of the error function.

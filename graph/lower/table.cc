@@ -13,6 +13,17 @@ double gelu(bool tanh_form, double x) {
   return 0.5 * x * (tanh_form ? 1.0 + std::tanh(kSqrt2OverPi * (x + 0.044715 * x * x * x)) : std::erfc(-x / std::sqrt(2.0)));
 }
 
+double elu(const EluAttrs& a, double x) {
+  const double gamma = static_cast<double>(a.gamma);
+  return x >= 0 ? gamma * x : gamma * static_cast<double>(a.alpha) * std::expm1(static_cast<double>(a.beta) * x);
+}
+
+double softplus(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }
+
+double hard_sigmoid(const HardSigmoidAttrs& a, double x) {
+  return std::min(std::max(static_cast<double>(a.alpha) * x + static_cast<double>(a.beta), 0.0), 1.0);
+}
+
 double evaluate(const Node& node, double x) {
   switch (node.op) {
     case Op::kSigmoid: return 1.0 / (1.0 + std::exp(-x));
@@ -23,6 +34,27 @@ double evaluate(const Node& node, double x) {
     case Op::kErf: return std::erf(x);
     case Op::kGelu: return gelu(std::get<GeluAttrs>(node.attrs).approximate != 0, x);
     case Op::kSilu: return x / (1.0 + std::exp(-x));
+    case Op::kAbs: return std::fabs(x);
+    case Op::kSign: return x > 0 ? 1.0 : (x < 0 ? -1.0 : 0.0);
+    case Op::kFloor: return std::floor(x);
+    case Op::kCeil: return std::ceil(x);
+    case Op::kRound: return std::nearbyint(x);
+    case Op::kLog: return std::log(x);
+    case Op::kSin: return std::sin(x);
+    case Op::kCos: return std::cos(x);
+    case Op::kTan: return std::tan(x);
+    case Op::kAsin: return std::asin(x);
+    case Op::kAcos: return std::acos(x);
+    case Op::kAtan: return std::atan(x);
+    case Op::kSinh: return std::sinh(x);
+    case Op::kCosh: return std::cosh(x);
+    case Op::kAsinh: return std::asinh(x);
+    case Op::kAcosh: return std::acosh(x);
+    case Op::kAtanh: return std::atanh(x);
+    case Op::kElu: return elu(std::get<EluAttrs>(node.attrs), x);
+    case Op::kSoftplus: return softplus(x);
+    case Op::kMish: return x * std::tanh(softplus(x));
+    case Op::kHardSigmoid: return hard_sigmoid(std::get<HardSigmoidAttrs>(node.attrs), x);
     default: return std::nan("");
   }
 }

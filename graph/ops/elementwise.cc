@@ -6,8 +6,6 @@
 namespace lathe::ops {
 namespace {
 
-using DimFn = Dim (*)(DimTable& dims, Dim a, Dim b);
-
 Dim dim_add(DimTable& dims, Dim a, Dim b) { return dims.add(a, b); }
 Dim dim_sub(DimTable& dims, Dim a, Dim b) { return dims.sub(a, b); }
 Dim dim_mul(DimTable& dims, Dim a, Dim b) { return dims.mul(a, b); }
@@ -19,27 +17,9 @@ Dim dim_div(DimTable& dims, Dim a, Dim b) {
   return dims.floordiv(a, b);
 }
 
-// Contents of the result where both operands' are known and one has a single element or both have the same shape.
-std::optional<std::vector<Dim>> binary_contents(const InferInput& in, const std::vector<Dim>& out_dims, DimFn fn) {
-  const OperandView &a = in.in[0], &b = in.in[1];
-  const auto count = small_count(in.dims, out_dims);
-  if (!a.contents || !b.contents || !count) return std::nullopt;
-  const auto fits = [&](const OperandView& v) {
-    return v.contents->size() == 1 || (v.type->dims == out_dims && v.contents->size() == *count);
-  };
-  if (!fits(a) || !fits(b)) return std::nullopt;
-  std::vector<Dim> out(*count);
-  for (size_t i = 0; i < *count; ++i) {
-    out[i] = fn(in.dims, (*a.contents)[a.contents->size() == 1 ? 0 : i], (*b.contents)[b.contents->size() == 1 ? 0 : i]);
-    if (!out[i].valid()) return std::nullopt;
-  }
-  return out;
-}
-
 Types infer_binary(const InferInput& in, DimFn fn) {
   const OperandView &a = in.in[0], &b = in.in[1];
-  if (!is_real(a) && !is_index(a.type->dtype))
-    return fail(Code::kInvalidArgument, std::string("input is ") + dtype_name(a.type->dtype) + ", must be real, s32 or s64");
+  if (!is_quantized(a)) LATHE_CHECK_OK(want_type_of(a, Op::kAdd, "input"));
   LATHE_CHECK_OK(want_same_kind(a, b, "second input"));
   LATHE_TRY(std::vector<Dim> out, broadcast(in.dims, a.type->dims, b.type->dims));
   auto contents = is_real(a) ? std::nullopt : binary_contents(in, out, fn);
@@ -129,6 +109,27 @@ constinit const OpDef kLeakyRelu = unary(Op::kLeakyRelu, kOwnRange, false);
 constinit const OpDef kHardSwish = unary(Op::kHardSwish, kOwnRange, true);
 constinit const OpDef kGelu = gelu();
 constinit const OpDef kSilu = unary(Op::kSilu, kOwnRange, true);
+constinit const OpDef kAbs = unary(Op::kAbs, kOwnRange, true);
+constinit const OpDef kSign = unary(Op::kSign, kOwnRange, true);
+constinit const OpDef kFloor = unary(Op::kFloor, kOwnRange, true);
+constinit const OpDef kCeil = unary(Op::kCeil, kOwnRange, true);
+constinit const OpDef kRound = unary(Op::kRound, kOwnRange, true);
+constinit const OpDef kLog = unary(Op::kLog, kOwnRange, true);
+constinit const OpDef kSin = unary(Op::kSin, kOwnRange, true);
+constinit const OpDef kCos = unary(Op::kCos, kOwnRange, true);
+constinit const OpDef kTan = unary(Op::kTan, kOwnRange, true);
+constinit const OpDef kAsin = unary(Op::kAsin, kOwnRange, true);
+constinit const OpDef kAcos = unary(Op::kAcos, kOwnRange, true);
+constinit const OpDef kAtan = unary(Op::kAtan, kOwnRange, true);
+constinit const OpDef kSinh = unary(Op::kSinh, kOwnRange, true);
+constinit const OpDef kCosh = unary(Op::kCosh, kOwnRange, true);
+constinit const OpDef kAsinh = unary(Op::kAsinh, kOwnRange, true);
+constinit const OpDef kAcosh = unary(Op::kAcosh, kOwnRange, true);
+constinit const OpDef kAtanh = unary(Op::kAtanh, kOwnRange, true);
+constinit const OpDef kElu = unary(Op::kElu, kOwnRange, true);
+constinit const OpDef kSoftplus = unary(Op::kSoftplus, kOwnRange, true);
+constinit const OpDef kMish = unary(Op::kMish, kOwnRange, true);
+constinit const OpDef kHardSigmoid = unary(Op::kHardSigmoid, kUnitRange, true);
 constinit const OpDef kErf = unary(Op::kErf, kSignedUnitRange, true);
 
 }  // namespace lathe::ops

@@ -1,4 +1,4 @@
-// Mean over axes.
+// Reductions over axes.
 #include "graph/ops/table.h"
 #include "graph/ops/typing.h"
 
@@ -11,10 +11,9 @@ bool reduces(const Ints& axes, int32_t axis) {
   return false;
 }
 
-Types infer_mean(const InferInput& in) {
+Types infer_axes(const InferInput& in) {
   const auto& a = std::get<ReduceAttrs>(in.attrs);
   const OperandView& x = in.in[0];
-  LATHE_CHECK_OK(want_real(x, "input"));
   for (int32_t i = 0; i < a.axes.count; ++i) {
     LATHE_CHECK_OK(want_axis(a.axes[i], x.type->dims.size()));
     if (i > 0 && a.axes[i] <= a.axes[i - 1]) return fail(Code::kInvalidArgument, "axes are not ascending");
@@ -27,8 +26,18 @@ Types infer_mean(const InferInput& in) {
   return result({x.type->dtype, std::move(out)}, is_quantized(x));
 }
 
+Types infer_mean(const InferInput& in) {
+  LATHE_CHECK_OK(want_real(in.in[0], "input"));
+  return infer_axes(in);
+}
+
+template <Op kOp> Types infer_reduction(const InferInput& in) {
+  if (!is_quantized(in.in[0])) LATHE_CHECK_OK(want_type_of(in.in[0], kOp, "input"));
+  return infer_axes(in);
+}
+
 // Without keep_dims the result has only the kept axes: each comes from the kept axis of x with the same place among them.
-Ints permute_mean(Attrs& attrs, const Ints& perm) {
+Ints permute_axes(Attrs& attrs, const Ints& perm) {
   auto& a = std::get<ReduceAttrs>(attrs);
   const Ints old_axes = a.axes;
   a.axes = permuted_axes(old_axes, perm);
@@ -43,20 +52,28 @@ Ints permute_mean(Attrs& attrs, const Ints& perm) {
   return out;
 }
 
+constexpr OpDef reduction(Op op, Types (*infer)(const InferInput&), QuantRule in, QuantRule out) {
+  return {.op = op,
+          .min_inputs = 1,
+          .max_inputs = 1,
+          .outputs = 1,
+          .infer = infer,
+          .quant_in = {in},
+          .quant_out = out,
+          .has_s8 = in.role != QuantRole::kFloatOnly,
+          .half = HalfForm::kWidened,
+          .layout_free = true,
+          .permute = permute_axes};
+}
+
+constexpr QuantRule kActivation = {QuantRole::kActivation}, kFloat = {QuantRole::kFloatOnly}, kSame = {QuantRole::kSameAs, -1, 0};
+
 }  // namespace
 
-constinit const OpDef kMean = {
-    .op = Op::kMean,
-    .min_inputs = 1,
-    .max_inputs = 1,
-    .outputs = 1,
-    .infer = infer_mean,
-    .quant_in = {{QuantRole::kActivation}},
-    .quant_out = {QuantRole::kActivation},
-    .has_s8 = true,
-    .half = HalfForm::kWidened,
-    .layout_free = true,
-    .permute = permute_mean,
-};
+constinit const OpDef kReduceSum = reduction(Op::kReduceSum, infer_reduction<Op::kReduceSum>, kFloat, kFloat);
+constinit const OpDef kReduceProd = reduction(Op::kReduceProd, infer_reduction<Op::kReduceProd>, kFloat, kFloat);
+constinit const OpDef kReduceMax = reduction(Op::kReduceMax, infer_reduction<Op::kReduceMax>, kActivation, kSame);
+constinit const OpDef kReduceMin = reduction(Op::kReduceMin, infer_reduction<Op::kReduceMin>, kActivation, kSame);
+constinit const OpDef kMean = reduction(Op::kMean, infer_mean, kActivation, kActivation);
 
 }  // namespace lathe::ops

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/element_types.h"
+
 namespace lathe::ops {
 namespace {
 
@@ -25,6 +27,11 @@ Result<void> want_real(const OperandView& v, const char* what) {
   if (is_real(v)) return {};
   return fail(Code::kInvalidArgument,
               std::string(what) + " is " + dtype_name(v.type->dtype) + " without quantization parameters, must be real");
+}
+
+Result<void> want_type_of(const OperandView& v, Op op, const char* what) {
+  if (!is_quantized(v) && has_type(op_types(op), is_float(v.type->dtype) ? DType::kF32 : v.type->dtype)) return {};
+  return fail(Code::kInvalidArgument, std::string(what) + " is " + kind_name(v) + ", which " + op_name(op) + " does not take");
 }
 
 Result<void> want_rank(const OperandView& v, size_t rank, const char* what) {
@@ -103,6 +110,22 @@ Result<void> check_epilogue(const InferInput& in, std::span<const Dim> out) {
     LATHE_CHECK_OK(agree_all(in.dims, out, in.in[3].type->dims, "residual"));
   }
   return {};
+}
+
+std::optional<std::vector<Dim>> binary_contents(const InferInput& in, const std::vector<Dim>& out_dims, DimFn fn) {
+  const OperandView &a = in.in[0], &b = in.in[1];
+  const auto count = small_count(in.dims, out_dims);
+  if (!a.contents || !b.contents || !count) return std::nullopt;
+  const auto fits = [&](const OperandView& v) {
+    return v.contents->size() == 1 || (v.type->dims == out_dims && v.contents->size() == *count);
+  };
+  if (!fits(a) || !fits(b)) return std::nullopt;
+  std::vector<Dim> out(*count);
+  for (size_t i = 0; i < *count; ++i) {
+    out[i] = fn(in.dims, (*a.contents)[a.contents->size() == 1 ? 0 : i], (*b.contents)[b.contents->size() == 1 ? 0 : i]);
+    if (!out[i].valid()) return std::nullopt;
+  }
+  return out;
 }
 
 Dim product(DimTable& dims, std::span<const Dim> factors) {

@@ -25,6 +25,8 @@ inline bool is_quantized(const OperandView& v) { return v.quant != nullptr && v.
 inline bool is_real(const OperandView& v) { return is_float(v.type->dtype) || is_quantized(v); }
 
 Result<void> want_real(const OperandView& v, const char* what);
+// A plain value of a type of op_types(op); any float counts as float32, which it becomes to be computed.
+Result<void> want_type_of(const OperandView& v, Op op, const char* what);
 Result<void> want_rank(const OperandView& v, size_t rank, const char* what);
 // Both are float of one type, or both quantized with one dtype, or both plain integers of one type.
 Result<void> want_same_kind(const OperandView& a, const OperandView& b, const char* what_b);
@@ -47,6 +49,11 @@ Result<void> check_epilogue(const InferInput& in, std::span<const Dim> out);
 // the result's size along spatial axis 0 or 1, called `name`. Defined with Conv2d.
 using ConvExtent = std::function<Result<Dim>(size_t axis, int64_t kernel, const char* name)>;
 Types infer_convolution(const InferInput& in, int64_t groups, const ConvExtent& extent);
+
+// f applied to the known contents of two operands that broadcast to `out_dims`: one has a single element, or both have the result's
+// shape. Nothing where f gives an invalid Dim.
+using DimFn = Dim (*)(DimTable& dims, Dim a, Dim b);
+std::optional<std::vector<Dim>> binary_contents(const InferInput& in, const std::vector<Dim>& out_dims, DimFn fn);
 
 Dim product(DimTable& dims, std::span<const Dim> factors);
 // Number of elements if it is a constant of at most 64: what contents are kept for.

@@ -1,5 +1,6 @@
-// Add, Sub, Mul and Div with broadcasting: float, quantized, and the plain integers of shape arithmetic.
+// Add, Sub, Mul and Div with broadcasting: float, quantized, and plain integers of every type.
 #include "kernels/eltwise/eltwise.h"
+#include "runtime/element_types.h"
 #include "runtime/exec/broadcast.h"
 #include "runtime/exec/checks.h"
 #include "runtime/exec/rows.h"
@@ -10,10 +11,11 @@ namespace {
 using kernels::BinaryOp;
 using kernels::Family;
 
-enum class Form : uint32_t { kF32, kQ8, kS32, kS64 };
+enum class Form : uint32_t { kF32, kQ8, kInteger };
 
 struct BinaryParams {
   Form form;
+  uint32_t dtype;
   BinaryOp op;
   Broadcast shape;
   float lo, hi;
@@ -48,8 +50,7 @@ bool find_form(const PrepareInput& in, Form* form) {
   }
   if (quantized) *form = Form::kQ8;
   else if (plain && t == DType::kF32) *form = Form::kF32;
-  else if (plain && t == DType::kS32) *form = Form::kS32;
-  else if (plain && t == DType::kS64) *form = Form::kS64;
+  else if (plain && has_type(kIntegerTypes, t)) *form = Form::kInteger;
   else return false;
   return true;
 }
@@ -89,6 +90,7 @@ Status prepare_binary(const PrepareInput& in, BinaryOp op, Prepared* out) {
   prepare_pixels(in, out, &p);
   out->exact_input_mask = 3;
   p.op = op;
+  p.dtype = static_cast<uint32_t>(in.tensor(0).dtype);
   p.lo = attrs.lo;
   p.hi = attrs.hi;
   for (uint32_t i = 0; i < 2; ++i) {
@@ -128,7 +130,8 @@ void run_q8(const RunContext& ctx, const BoundStep& step, const BinaryParams& p)
 }
 
 // Two's complement, wrapping. Division truncates toward zero; by zero it gives 0, because a step cannot fail and must not trap.
-template <class T, class U> T integer_op(BinaryOp op, T a, T b) {
+template <class T> T integer_op(BinaryOp op, T a, T b) {
+  using U = WrappingOf<T>;
   const U x = static_cast<U>(a), y = static_cast<U>(b);
   switch (op) {
     case BinaryOp::kAdd: return static_cast<T>(x + y);
@@ -137,10 +140,13 @@ template <class T, class U> T integer_op(BinaryOp op, T a, T b) {
     case BinaryOp::kDiv: break;
   }
   if (b == 0) return 0;
-  return b == -1 ? static_cast<T>(U{0} - x) : a / b;
+  if constexpr (kIsSigned<T>) {
+    if (b == -1) return static_cast<T>(U{0} - x);
+  }
+  return static_cast<T>(a / b);
 }
 
-template <class T, class U> void run_integers(const RunContext& ctx, const BoundStep& step, const BinaryParams& p) {
+template <class T> void run_integers(const RunContext& ctx, const BoundStep& step, const BinaryParams& p) {
   const T *a = ctx.in<T>(step, 0), *b = ctx.in<T>(step, 1);
   T* y = ctx.out<T>(step, 0);
   const Broadcast& s = p.shape;
@@ -148,7 +154,7 @@ template <class T, class U> void run_integers(const RunContext& ctx, const Bound
     for_each_run(s, task, [&](uint32_t ai, uint32_t bi, uint32_t yi, uint32_t rows, uint32_t n, uint32_t a_row, uint32_t b_row) {
       for (uint32_t r = 0; r < rows; ++r) {
         for (uint32_t i = 0; i < n; ++i) {
-          y[yi + r * s.y_row + i] = integer_op<T, U>(p.op, a[ai + r * a_row + i * s.a_step], b[bi + r * b_row + i * s.b_step]);
+          y[yi + r * s.y_row + i] = integer_op<T>(p.op, a[ai + r * a_row + i * s.a_step], b[bi + r * b_row + i * s.b_step]);
         }
       }
     });
@@ -160,8 +166,10 @@ void run_binary(const RunContext& ctx, const BoundStep& step) {
   switch (p.form) {
     case Form::kF32: return run_f32(ctx, step, p);
     case Form::kQ8: return run_q8(ctx, step, p);
-    case Form::kS32: return run_integers<int32_t, uint32_t>(ctx, step, p);
-    case Form::kS64: return run_integers<int64_t, uint64_t>(ctx, step, p);
+    case Form::kInteger:
+      return with_type<kIntegerTypes>(static_cast<DType>(p.dtype), [&](auto element) {
+        run_integers<typename decltype(element)::Value>(ctx, step, p);
+      });
   }
 }
 

@@ -19,7 +19,7 @@
 //   ConvTranspose2d: as Conv2d, always kGemm layouts; s8 biases hold one padded vector per phase (conv_geometry.h)
 //   DynamicFullyConnected:          x (f32), w (kGemmS8), start of the sums for storage s8 (s32, kPadded16), the same for u8,
 //                                   s_w[c] (f32, kPadded16), bias* (f32, kPadded16), residual* (f32)
-//   Sigmoid, Tanh, Exp, Sqrt, HardSwish, Gelu, Silu, Erf on s8:  x, table (256 bytes of s8: entry i is the result for
+//   functions of one input that the op table calls as_table, on s8:  x, table (256 bytes of s8: entry i is the result for
 //                                   q = i - 128)
 //   Softmax s8: x, table (u16[256], entry d is rne(65535 * exp(-s d)) for d = max - q)
 //   LayerNorm: x, scale, bias*; s8: x, g, b (f32: scale and bias over the result's scale; both are there)

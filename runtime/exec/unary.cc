@@ -1,7 +1,5 @@
 // One-input elementwise operators: float kernels, tables for quantized values, regrid for clamp and leaky ReLU.
-#include "kernels/eltwise/eltwise.h"
-#include "runtime/exec/checks.h"
-#include "runtime/exec/rows.h"
+#include "runtime/exec/lookup.h"
 
 namespace lathe {
 namespace {
@@ -46,12 +44,7 @@ Status prepare_f32(const PrepareInput& in, UnaryOp op, float a, float b, Prepare
 // Sigmoid and its like: float, or a table of 256 entries as operand 1.
 Status prepare_function(const PrepareInput& in, UnaryOp op, Prepared* out) {
   if (is_f32(in, 0) && is_f32(in, in.out()) && in.step->n_in == 1) return prepare_f32(in, op, 0, 0, out);
-  if (!is_q8_in_storage(in, 0)) return unsupported_operand(in, 0);
-  if (!is_q8(in, in.out())) return unsupported_operand(in, in.out());
-  if (in.step->n_in < 2) return refuse(in, Code::kCorrupt, 2, in.step->n_in);
-  if (in.tensor(1).kind != TensorKind::kConstant || in.tensor(1).dtype != DType::kS8 || elems(in, 1) != 256) {
-    return refuse(in, Code::kCorrupt, 256, elems(in, 1));
-  }
+  if (const Status s = check_lookup(in); !s.ok()) return s;
   UnaryParams* p = nullptr;
   return prepare_common(in, Form::kTable, Family::kLut8, out, &p);
 }
@@ -84,16 +77,6 @@ void run_f32(const RunContext& ctx, const BoundStep& step, const UnaryParams& p)
   });
 }
 
-void run_table(const RunContext& ctx, const BoundStep& step, const UnaryParams& p) {
-  const auto kernel = ctx.kernel<kernels::Lut8Fn>(step);
-  const uint8_t* x = ctx.in<uint8_t>(step, 0);
-  uint8_t* y = ctx.out<uint8_t>(step, 0);
-  const int8_t* table = ctx.in<int8_t>(step, 1);
-  ctx.parallel(p.rows.split.tasks(), [&](uint32_t task, uint32_t) {
-    for_each_row(p.rows, task, [&](uint32_t xi, uint32_t yi, uint32_t n) { kernel({x + xi, y + yi, n, table}); });
-  });
-}
-
 void run_regrid(const RunContext& ctx, const BoundStep& step, const UnaryParams& p) {
   const auto kernel = ctx.kernel<kernels::RegridS8Fn>(step);
   const uint8_t* x = ctx.in<uint8_t>(step, 0);
@@ -107,7 +90,7 @@ void run_unary(const RunContext& ctx, const BoundStep& step) {
   const UnaryParams& p = ctx.params<UnaryParams>(step);
   switch (p.form) {
     case Form::kF32: return run_f32(ctx, step, p);
-    case Form::kTable: return run_table(ctx, step, p);
+    case Form::kTable: return run_lookup(ctx, step, p.rows);
     case Form::kRegrid: return run_regrid(ctx, step, p);
   }
 }

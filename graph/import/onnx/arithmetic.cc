@@ -1,35 +1,54 @@
-// Elementwise operators. Those that Lathe has no kernel for are written with others.
-#include <algorithm>
+// Arithmetic, element by element. Operators that Lathe has no kernel for are written with others.
 #include <cmath>
 
-#include "graph/import/onnx/importer.h"
+#include "graph/import/onnx/expression.h"
+#include "runtime/element_types.h"
 
 namespace lathe::onnx {
 namespace {
 
 Result<void> import_binary(NodeImport& n, Op op) {
-  LATHE_TRY(const ValueId a, n.value(0));
-  LATHE_TRY(const ValueId b, n.value(1));
-  return n.finish(op, BinaryAttrs{}, {a, b});
+  Expression e(n);
+  const ValueId a = e.operand(0), b = e.operand(1);
+  return e.finish(op, {a, b});
 }
 
-Result<void> import_unary(NodeImport& n, Op op) {
-  LATHE_TRY(const ValueId x, n.value(0));
-  return n.finish(op, NoAttrs{}, {x});
+// a op b op c ...; a single operand is its own result.
+Result<ValueId> chain(Expression& e, Op op, size_t count) {
+  ValueId all = e.operand(0);
+  for (size_t i = 1; i < count; ++i) all = e.node(op, {all, e.operand(i)});
+  LATHE_CHECK_OK(e.status());
+  return all;
 }
 
-Result<ValueId> scalar(NodeImport& n, const std::string& tag, float v) {
-  return n.builder().constant(
-      {n.builder().value_name(n.name() + ":" + tag), DType::kF32, {}, Constant::of(std::vector<float>{v})});
+Result<void> import_variadic(NodeImport& n, Op op) {
+  Expression e(n);
+  const size_t count = n.input_count();
+  LATHE_TRY(const ValueId first, chain(e, op, count == 1 ? 1 : count - 1));
+  return count == 1 ? e.finish(first) : e.finish(op, {first, e.operand(count - 1)});
 }
 
-Result<ValueId> float_value(NodeImport& n, size_t i) {
-  LATHE_TRY(const ValueId x, n.value(i));
-  if (n.type(x).dtype != DType::kF32)
-    return fail(Code::kUnsupported,
-                std::string("an input of type ") + dtype_name(n.type(x).dtype) + " is not supported, only floats");
-  return x;
+bool is_float_value(Expression& e, ValueId x) { return e.dtype(x) == DType::kF32; }
+
+// The exponent if it is one constant element.
+std::optional<double> constant_exponent(NodeImport& n) {
+  const Binding b = n.binding(1);
+  if (b.tensor == nullptr || b.tensor->elems() != 1) return std::nullopt;
+  if (b.tensor->dtype == DType::kF32) return static_cast<double>(b.tensor->bytes.as<float>()[0]);
+  return static_cast<double>(b.tensor->ints()[0]);
 }
+
+// Powers that other operators compute exactly and faster.
+std::optional<Result<void>> simple_power(Expression& e, ValueId x, double exponent) {
+  if (exponent == 1) return e.finish(x);
+  if (exponent == 2) return e.finish(Op::kMul, {x, x});
+  if (exponent == 3) return e.finish(Op::kMul, {e.node(Op::kMul, {x, x}), x});
+  if (exponent == 0.5 && is_float_value(e, x)) return e.finish(Op::kSqrt, {x});
+  return std::nullopt;
+}
+
+// Whether the constant exponent is as well an integer of x's type, so that integers need not be computed as floats.
+bool is_integer_power(double exponent) { return exponent == std::floor(exponent) && exponent >= 0 && exponent < 64; }
 
 }  // namespace
 
@@ -37,107 +56,71 @@ Result<void> import_add(NodeImport& n) { return import_binary(n, Op::kAdd); }
 Result<void> import_sub(NodeImport& n) { return import_binary(n, Op::kSub); }
 Result<void> import_mul(NodeImport& n) { return import_binary(n, Op::kMul); }
 Result<void> import_div(NodeImport& n) { return import_binary(n, Op::kDiv); }
+Result<void> import_sum(NodeImport& n) { return import_variadic(n, Op::kAdd); }
+Result<void> import_max(NodeImport& n) { return import_variadic(n, Op::kMax); }
+Result<void> import_min(NodeImport& n) { return import_variadic(n, Op::kMin); }
+
+Result<void> import_mean(NodeImport& n) {
+  Expression e(n);
+  LATHE_TRY(const ValueId sum, chain(e, Op::kAdd, n.input_count()));
+  return e.finish(Op::kMul, {sum, e.number(sum, 1.0 / static_cast<double>(n.input_count()))});
+}
 
 Result<void> import_neg(NodeImport& n) {
-  LATHE_TRY(const ValueId x, float_value(n, 0));
-  LATHE_TRY(const ValueId minus_one, scalar(n, "minus_one", -1.0f));
-  return n.finish(Op::kMul, BinaryAttrs{}, {x, minus_one});
+  Expression e(n);
+  const ValueId x = e.operand(0);
+  return e.finish(Op::kMul, {x, e.number(x, -1)});
 }
 
 Result<void> import_reciprocal(NodeImport& n) {
-  LATHE_TRY(const ValueId x, float_value(n, 0));
-  LATHE_TRY(const ValueId one, scalar(n, "one", 1.0f));
-  return n.finish(Op::kDiv, BinaryAttrs{}, {one, x});
+  Expression e(n);
+  const ValueId x = e.operand(0);
+  return e.finish(Op::kDiv, {e.number(x, 1), x});
 }
 
-// Powers that other ops compute exactly, or nearly: the exponent must be one constant among these.
+// max(x, -x) of integers; the lowest one stays, as its negative does not exist.
+Result<void> import_abs(NodeImport& n) {
+  Expression e(n);
+  const ValueId x = e.operand(0);
+  if (is_float_value(e, x)) return e.finish(Op::kAbs, {x});
+  return e.finish(Op::kMax, {x, e.node(Op::kSub, {e.number(x, 0), x})});
+}
+
+// (x > 0) - (x < 0) of integers.
+Result<void> import_sign(NodeImport& n) {
+  Expression e(n);
+  const ValueId x = e.operand(0);
+  if (is_float_value(e, x)) return e.finish(Op::kSign, {x});
+  const ValueId zero = e.number(x, 0);
+  const ValueId above = e.cast(e.node(Op::kLess, {zero, x}), e.dtype(x)),
+                below = e.cast(e.node(Op::kLess, {x, zero}), e.dtype(x));
+  return e.finish(Op::kSub, {above, below});
+}
+
+// The result has the base's type. Exponents of another type are converted; if the base is integer and they are not, both are
+// computed as floats.
 Result<void> import_pow(NodeImport& n) {
-  LATHE_TRY(const float exponent, n.known_real(1, "the exponent"));
-  LATHE_TRY(const ValueId x, float_value(n, 0));
-  if (exponent == 0.5f) return n.finish(Op::kSqrt, NoAttrs{}, {x});
-  if (exponent == 2.0f) return n.finish(Op::kMul, BinaryAttrs{}, {x, x});
-  if (exponent == 3.0f) {
-    LATHE_TRY(const ValueId square, n.emit("square", Op::kMul, BinaryAttrs{}, {x, x}));
-    return n.finish(Op::kMul, BinaryAttrs{}, {square, x});
+  Expression e(n);
+  const auto exponent = constant_exponent(n);
+  const ValueId x = e.operand(0);
+  if (exponent && e.ok()) {
+    if (auto simple = simple_power(e, x, *exponent)) return *simple;
   }
-  if (exponent != 1.0f)
-    return fail(Code::kUnsupported, "the exponent " + std::to_string(exponent) + " is not supported, only 0.5, 1, 2 and 3");
-  n.bind({x, nullptr});
-  return {};
+  ValueId y = e.operand(1);
+  const DType type = e.dtype(x);
+  const bool through_float = type != DType::kF32 && is_float_value(e, y) && !(exponent && is_integer_power(*exponent));
+  if (through_float) {
+    const ValueId power = e.node(Op::kPow, {e.cast(x, DType::kF32), y});
+    return e.finish(Op::kCast, {power}, CastAttrs{static_cast<int32_t>(type)});
+  }
+  return e.finish(Op::kPow, {x, e.cast(y, type)});
 }
 
-Result<void> import_sum(NodeImport& n) {
-  LATHE_TRY(ValueId sum, n.value(0));
-  if (n.input_count() == 1) {
-    n.bind({sum, nullptr});
-    return {};
-  }
-  for (size_t i = 1; i + 1 < n.input_count(); ++i) {
-    LATHE_TRY(const ValueId x, n.value(i));
-    LATHE_TRY(sum, n.emit("sum" + std::to_string(i), Op::kAdd, BinaryAttrs{}, {sum, x}));
-  }
-  LATHE_TRY(const ValueId last, n.value(n.input_count() - 1));
-  return n.finish(Op::kAdd, BinaryAttrs{}, {sum, last});
-}
-
-Result<void> import_relu(NodeImport& n) {
-  LATHE_TRY(const ValueId x, n.value(0));
-  return n.finish(Op::kClamp, ClampAttrs{0.0f, kInfinity}, {x});
-}
-
-// Bounds are attributes before opset 11 and optional inputs from then on.
-Result<void> import_clip(NodeImport& n) {
-  ClampAttrs attrs;
-  if (n.opset() < 11) {
-    LATHE_TRY(attrs.lo, n.real("min", -kInfinity));
-    LATHE_TRY(attrs.hi, n.real("max", kInfinity));
-    if (n.input_count() > 1) return fail(Code::kInvalidArgument, "bounds are inputs from opset 11 on");
-  }
-  if (n.has_input(1)) {
-    LATHE_TRY(attrs.lo, n.known_real(1, "the lower bound"));
-  }
-  if (n.has_input(2)) {
-    LATHE_TRY(attrs.hi, n.known_real(2, "the upper bound"));
-  }
-  if (std::isnan(attrs.lo) || std::isnan(attrs.hi)) return fail(Code::kInvalidArgument, "a bound is NaN");
-  // The upper bound is applied last, so it wins over a larger lower one.
-  attrs.lo = std::min(attrs.lo, attrs.hi);
-  LATHE_TRY(const ValueId x, n.value(0));
-  return n.finish(Op::kClamp, attrs, {x});
-}
-
-Result<void> import_leaky_relu(NodeImport& n) {
-  LATHE_TRY(const float alpha, n.real("alpha", 0.01f));
-  LATHE_TRY(const ValueId x, n.value(0));
-  return n.finish(Op::kLeakyRelu, LeakyReluAttrs{alpha}, {x});
-}
-
-Result<void> import_sigmoid(NodeImport& n) { return import_unary(n, Op::kSigmoid); }
-Result<void> import_tanh(NodeImport& n) { return import_unary(n, Op::kTanh); }
-Result<void> import_exp(NodeImport& n) { return import_unary(n, Op::kExp); }
-Result<void> import_sqrt(NodeImport& n) { return import_unary(n, Op::kSqrt); }
-Result<void> import_hard_swish(NodeImport& n) { return import_unary(n, Op::kHardSwish); }
-
-Result<void> import_erf(NodeImport& n) { return import_unary(n, Op::kErf); }
-
-Result<void> import_gelu(NodeImport& n) {
-  LATHE_TRY(const std::string_view form, n.text("approximate", "none"));
-  if (form != "none" && form != "tanh")
-    return fail(Code::kUnsupported, "attribute 'approximate' is '" + std::string(form) + "', must be 'none' or 'tanh'");
-  LATHE_TRY(const ValueId x, n.value(0));
-  return n.finish(Op::kGelu, GeluAttrs{form == "tanh" ? 1 : 0}, {x});
-}
-
-// clamp(alpha * x + beta, 0, 1)
-Result<void> import_hard_sigmoid(NodeImport& n) {
-  LATHE_TRY(const float alpha, n.real("alpha", 0.2f));
-  LATHE_TRY(const float beta, n.real("beta", 0.5f));
-  LATHE_TRY(const ValueId x, float_value(n, 0));
-  LATHE_TRY(const ValueId a, scalar(n, "alpha", alpha));
-  LATHE_TRY(const ValueId b, scalar(n, "beta", beta));
-  LATHE_TRY(const ValueId scaled, n.emit("scale", Op::kMul, BinaryAttrs{}, {x, a}));
-  LATHE_TRY(const ValueId shifted, n.emit("shift", Op::kAdd, BinaryAttrs{}, {scaled, b}));
-  return n.finish(Op::kClamp, ClampAttrs{0.0f, 1.0f}, {shifted});
+Result<void> import_mod(NodeImport& n) {
+  LATHE_TRY(const bool truncated, n.flag("fmod", false));
+  Expression e(n);
+  const ValueId a = e.operand(0), b = e.operand(1);
+  return e.finish(Op::kMod, {a, b}, ModAttrs{truncated ? 1 : 0});
 }
 
 }  // namespace lathe::onnx

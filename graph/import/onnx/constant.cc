@@ -1,4 +1,4 @@
-// Constants, tensors made from dims, and conversions of type.
+// Constants, and tensors made from dims.
 #include <algorithm>
 #include <cstring>
 
@@ -109,17 +109,6 @@ Result<void> import_expand(NodeImport& n) {
   if (!same)
     return fail(Code::kUnsupported,
                 "expanding a tensor of dims " + dims_text(dims) + " to " + dims_text(target) + " is not supported");
-  n.bind(n.binding(0));
-  return {};
-}
-
-Result<void> import_cast(NodeImport& n) {
-  n.ignore("saturate");    // for 8-bit floats only, which are refused
-  n.ignore("round_mode");
-  LATHE_TRY(const int64_t to, n.integer("to", 0));
-  LATHE_TRY(const DType dtype, dtype_of(to < 0 || to > INT32_MAX ? -1 : static_cast<int32_t>(to)));
-  LATHE_TRY(const ValueId x, n.value(0));
-  if (n.type(x).dtype != dtype) return n.finish(Op::kCast, CastAttrs{static_cast<int32_t>(dtype)}, {x});
   n.bind(n.binding(0));
   return {};
 }

@@ -102,6 +102,9 @@ Result<void> Import::read_header() {
     used_.insert(v.name);
     builder_.outputs.emplace(v.name);
   }
+  for (const auto* list : {&proto_.values, &proto_.outputs, &proto_.inputs})
+    for (const ValueInfo& v : *list) builder_.elem_types[std::string(v.name)] = v.is_tensor ? v.elem_type : 0;
+  for (const TensorProto& t : proto_.initializers) builder_.elem_types[std::string(t.name)] = t.data_type;
   for (const ValueInfo& v : proto_.inputs) builder_.reserved.emplace(v.name);
   for (const TensorProto& t : proto_.initializers) builder_.reserved.emplace(t.name);
   if (proto_.sparse_initializers != 0)
@@ -142,8 +145,7 @@ Result<void> Import::read_initializers() {
 Result<Dim> Import::input_dim(const ValueInfo& info, size_t axis, int64_t wanted) {
   const DimProto dim = info.has_shape ? info.dims[axis] : DimProto{};
   const std::string where = "input '" + std::string(info.name) + "': dim " + std::to_string(axis);
-  if (dim.value == 0) return fail(Code::kUnsupported, where + " is 0: tensors cannot be empty");
-  if (dim.value && (*dim.value < 1 || *dim.value > INT32_MAX))
+  if (dim.value && (*dim.value < 0 || *dim.value > INT32_MAX))
     return fail(Code::kInvalidArgument, where + " is " + std::to_string(*dim.value));
   if (wanted == -1) {
     if (dim.value) return builder_.graph.dims().constant(*dim.value);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/arity.h"
+
 namespace lathe::onnx {
 namespace {
 
@@ -57,8 +59,7 @@ TensorType Builder::tensor_type(const ConstTensor& t) const {
 Result<ValueId> Builder::constant(const ConstTensor& t) {
   const Key key{t.bytes.bytes.data(), t.dtype, t.dims};
   if (const auto it = constants_.find(key); it != constants_.end()) return it->second;
-  if (t.elems() == 0) return fail(Code::kUnsupported, "tensor '" + t.name + "' is empty (dims " + dims_text(t.dims) + ")");
-  LATHE_CHECK_OK(check_finite(t));
+  LATHE_CHECK_OK(check_numbers(t));
   // The file's own name, if no other value has it: then it is free for this one, though reserved for the file.
   const bool is_free = graph.find_value(t.name) == kNoId && !outputs.contains(t.name);
   const std::string name = is_free ? t.name : value_name(t.name);
@@ -131,6 +132,14 @@ Result<std::optional<std::vector<int64_t>>> NodeImport::integers(std::string_vie
 Binding NodeImport::binding(size_t i) const {
   const auto it = builder_.names.find(proto_.inputs[i]);
   return it == builder_.names.end() ? Binding{} : it->second;
+}
+
+int32_t NodeImport::elem_type(size_t i) const {
+  const auto stated = builder_.elem_types.find(proto_.inputs[i]);
+  if (stated != builder_.elem_types.end() && stated->second != 0) return stated->second;
+  const Binding b = binding(i);
+  if (b.blocked()) return 0;
+  return elem_type_of(b.tensor ? b.tensor->dtype : type(b.value).dtype);
 }
 
 Result<ValueId> NodeImport::value(size_t i) {
@@ -221,28 +230,43 @@ Result<std::vector<int32_t>> NodeImport::normalized_axes(const std::vector<int64
   return out;
 }
 
-Result<ValueId> NodeImport::add(const std::string& tag, Op op, Attrs attrs, std::vector<ValueId> inputs,
-                                const std::string& result) {
+Result<std::vector<ValueId>> NodeImport::add(const std::string& tag, Op op, Attrs attrs, std::vector<ValueId> inputs,
+                                             std::vector<std::string> results) {
   Graph& graph = builder_.graph;
-  // Small integers are read as quantized values only, which have parameters; the op table calls others ill-typed.
+  // Operators that take quantized values have no form for small integers without parameters; the op table calls them ill-typed.
   const bool small_integers = std::any_of(inputs.begin(), inputs.end(), [&](ValueId v) {
     return v != kNoId && dtype_bytes(type(v).dtype) < 4 && type(v).dtype != DType::kBool;
   });
-  auto node = graph.add_node(op, std::move(attrs), std::move(inputs), builder_.node_name(stem(tag)), {result});
-  if (node) return graph.node(*node).outputs[0];
+  auto node = graph.add_node(op, std::move(attrs), std::move(inputs), builder_.node_name(stem(tag)), std::move(results));
+  if (node) return graph.node(*node).outputs;
   if (small_integers) node.error().code = Code::kUnsupported;
   return tl::unexpected(std::move(node.error()));
 }
 
+// The file's name of an output, unless it has none or a value of ours has taken it.
+std::string NodeImport::result_name(size_t output) const {
+  if (!has_output(output)) return builder_.value_name(stem("output" + std::to_string(output)));
+  const std::string name(proto_.outputs[output]);
+  return builder_.graph.find_value(name) == kNoId ? name : builder_.value_name(name);
+}
+
 Result<ValueId> NodeImport::emit(const std::string& tag, Op op, Attrs attrs, std::vector<ValueId> inputs) {
-  return add(tag, op, std::move(attrs), std::move(inputs), builder_.value_name(stem(tag)));
+  LATHE_TRY(const auto values, add(tag, op, std::move(attrs), std::move(inputs), {builder_.value_name(stem(tag))}));
+  return values[0];
 }
 
 Result<void> NodeImport::finish(Op op, Attrs attrs, std::vector<ValueId> inputs, size_t output, const std::string& tag) {
-  std::string result(proto_.outputs[output]);
-  if (builder_.graph.find_value(result) != kNoId) result = builder_.value_name(result);
-  LATHE_TRY(const ValueId v, add(tag, op, std::move(attrs), std::move(inputs), result));
-  bind(Binding{v, nullptr}, output);
+  LATHE_TRY(const auto values, add(tag, op, std::move(attrs), std::move(inputs), {result_name(output)}));
+  bind(Binding{values[0], nullptr}, output);
+  return {};
+}
+
+Result<void> NodeImport::finish_all(Op op, Attrs attrs, std::vector<ValueId> inputs) {
+  std::vector<std::string> names;
+  const size_t count = op_arity(op).out;
+  for (size_t i = 0; i < count; ++i) names.push_back(result_name(i));
+  LATHE_TRY(const auto values, add({}, op, std::move(attrs), std::move(inputs), std::move(names)));
+  for (size_t i = 0; i < count; ++i) bind(Binding{values[i], nullptr}, i);
   return {};
 }
 

@@ -50,6 +50,8 @@ class Builder {
   std::set<std::string, std::less<>> reserved;
   // Names of the graph's outputs: temporaries, so no constant may take one.
   std::set<std::string, std::less<>> outputs;
+  // Element types that the file states, by name. Types of results that it does not state are unknown: 0.
+  std::map<std::string, int32_t, std::less<>> elem_types;
   // Names whose value the caller gave; what their node makes is dropped.
   std::set<std::string, std::less<>> fixed;
 
@@ -57,8 +59,7 @@ class Builder {
   std::string value_name(const std::string& stem);
   std::string node_name(const std::string& stem);
 
-  // The constant in the graph, made on first use; equal bytes with equal dims and type give the same value. Error: not finite, or
-  // empty.
+  // The constant in the graph, made on first use; equal bytes with equal dims and type give the same value. Error: it has a NaN.
   Result<ValueId> constant(const ConstTensor& t);
   // Makes the binding's constant a value of the graph if it is not one.
   Result<ValueId> materialize(Binding& binding);
@@ -117,6 +118,11 @@ class NodeImport {
   // An integer list that is an attribute before opset `since` and operand i from then on.
   Result<std::optional<std::vector<int64_t>>> integers_or_input(std::string_view attribute, int64_t since, size_t i);
 
+  // Type of operand i in the file, where a float's width tells: as stated there, else that of the dtype that it has here.
+  int32_t elem_type(size_t i) const;
+  // States it of output 0.
+  void note_elem_type(int32_t elem_type) { builder_.elem_types[std::string(proto_.outputs[0])] = elem_type; }
+
   const TensorType& type(ValueId v) const { return builder_.graph.value(v).type; }
   size_t rank(ValueId v) const { return type(v).dims.size(); }
   // Number of dim `axis` of v, if it is known.
@@ -130,6 +136,8 @@ class NodeImport {
   Result<ValueId> emit(const std::string& tag, Op op, Attrs attrs, std::vector<ValueId> inputs);
   // The same for the node whose result is output `output` of the ONNX node.
   Result<void> finish(Op op, Attrs attrs, std::vector<ValueId> inputs, size_t output = 0, const std::string& tag = {});
+  // The node whose results are all outputs of the ONNX node, in order; those that it does not name get names.
+  Result<void> finish_all(Op op, Attrs attrs, std::vector<ValueId> inputs);
   // Output is what is given, with no node of its own.
   void bind(Binding binding, size_t output = 0);
   Result<void> bind_constant(ConstTensor t);
@@ -140,8 +148,10 @@ class NodeImport {
 
  private:
   std::string stem(const std::string& tag) const { return tag.empty() ? name_ : name_ + ":" + tag; }
-  // Result 0 of a new node.
-  Result<ValueId> add(const std::string& tag, Op op, Attrs attrs, std::vector<ValueId> inputs, const std::string& result);
+  // The results of a new node.
+  Result<std::vector<ValueId>> add(const std::string& tag, Op op, Attrs attrs, std::vector<ValueId> inputs,
+                                   std::vector<std::string> results);
+  std::string result_name(size_t output) const;
   const Attribute* find(std::string_view attribute) const;
   Result<const Attribute*> typed(std::string_view attribute, AttributeType type);
 

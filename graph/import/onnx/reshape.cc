@@ -31,14 +31,14 @@ Result<ValueId> computed_target(NodeImport& n, ValueId x, const std::vector<Dim>
   return n.emit("target", Op::kConcat, AxisAttrs{0}, parts);
 }
 
+}  // namespace
+
 Result<ValueId> reshape_target(NodeImport& n, ValueId x, const std::vector<Dim>& dims) {
   std::vector<int64_t> numbers;
   for (Dim d : dims) numbers.push_back(n.dims().value(d).value_or(-1));
   if (std::count(numbers.begin(), numbers.end(), -1) > 1) return computed_target(n, x, dims);
   return n.integers_constant("target", numbers);
 }
-
-}  // namespace
 
 Result<std::vector<Dim>> operand_dims(NodeImport& n) {
   const Binding b = n.binding(0);

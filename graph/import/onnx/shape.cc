@@ -2,6 +2,7 @@
 // node at all; on a constant they give a constant.
 #include <algorithm>
 
+#include "graph/import/onnx/expression.h"
 #include "graph/import/onnx/reshape.h"
 
 namespace lathe::onnx {
@@ -120,19 +121,58 @@ Result<void> import_shape(NodeImport& n) {
 
 Result<void> import_identity(NodeImport& n) { return pass_through(n); }
 
+namespace {
+
+// Whether elements are dropped: training_mode (an operand from opset 12 on) and a ratio that is not 0.
+Result<bool> drops(NodeImport& n) {
+  if (!n.has_input(2)) return false;
+  LATHE_TRY(const auto training, n.constant(2));
+  if (!training)
+    return fail(Code::kUnsupported,
+                "training_mode '" + std::string(n.proto().inputs[2]) + "' is not constant; --const can fix it");
+  if (training->dtype != DType::kBool || training->elems() != 1)
+    return fail(Code::kInvalidArgument, "training_mode is not one bool");
+  if (training->bytes.bytes[0] == std::byte{0}) return false;
+  if (!n.has_input(1)) return true;
+  LATHE_TRY(const float ratio, n.known_real(1, "the ratio"));
+  return ratio != 0;
+}
+
+// A mask of x's dims that keeps everything.
+Result<void> full_mask(NodeImport& n) {
+  LATHE_TRY(const ValueId x, n.value(0));
+  Expression e(n);
+  const ValueId same = e.node(Op::kEqual, {x, x});  // false for NaN
+  return e.finish(Op::kBitOr, {same, e.number(same, 1)}, 1);
+}
+
+}  // namespace
+
 Result<void> import_dropout(NodeImport& n) {
   n.ignore("ratio");
   n.ignore("seed");
-  if (n.has_input(2)) {
-    LATHE_TRY(const auto training, n.constant(2));
-    if (!training)
-      return fail(Code::kUnsupported,
-                  "training_mode '" + std::string(n.proto().inputs[2]) + "' is not constant; --const can fix it");
-    if (training->dtype != DType::kBool || training->elems() != 1)
-      return fail(Code::kInvalidArgument, "training_mode is not one bool");
-    if (training->bytes.bytes[0] != std::byte{0}) return fail(Code::kUnsupported, "training_mode true is not supported");
-  }
+  LATHE_TRY(const bool dropping, drops(n));
+  if (dropping) return fail(Code::kUnsupported, "training_mode true is not supported");
+  if (n.has_output(1)) LATHE_CHECK_OK(full_mask(n));
   return pass_through(n);
+}
+
+// Which triangle of the last two axes stays; the diagonal's number is an optional operand.
+Result<void> import_trilu(NodeImport& n) {
+  LATHE_TRY(const bool upper, n.flag("upper", true));
+  std::vector<int64_t> k(1, 0);
+  if (n.has_input(1)) {
+    LATHE_TRY(k, n.known_integers(1, "k"));
+  }
+  if (k.size() != 1) return fail(Code::kInvalidArgument, "k has " + std::to_string(k.size()) + " elements, not 1");
+  LATHE_TRY(const ValueId x, n.value(0));
+  const auto diagonal = static_cast<int32_t>(std::clamp<int64_t>(k[0], INT32_MIN / 2, INT32_MAX / 2));
+  return n.finish(Op::kTrilu, TriluAttrs{upper ? 1 : 0, diagonal}, {x});
+}
+
+Result<void> import_det(NodeImport& n) {
+  LATHE_TRY(const ValueId x, n.value(0));
+  return n.finish(Op::kDet, NoAttrs{}, {x});
 }
 
 }  // namespace lathe::onnx

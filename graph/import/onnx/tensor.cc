@@ -31,7 +31,8 @@ constexpr Conversion kConversions[] = {
     {ElemType::kInt16, DType::kS16, 2, "int16"},     {ElemType::kInt32, DType::kS32, 4, "int32"},
     {ElemType::kInt64, DType::kS64, 8, "int64"},     {ElemType::kBool, DType::kBool, 1, "bool"},
     {ElemType::kFloat16, DType::kF32, 2, "float16"}, {ElemType::kDouble, DType::kF32, 8, "float64"},
-    {ElemType::kBfloat16, DType::kF32, 2, "bfloat16"},
+    {ElemType::kBfloat16, DType::kF32, 2, "bfloat16"}, {ElemType::kUint32, DType::kU32, 4, "uint32"},
+    {ElemType::kUint64, DType::kU64, 8, "uint64"},
 };
 const Conversion* find_conversion(int32_t elem_type) {
   for (const Conversion& c : kConversions)
@@ -88,6 +89,8 @@ Constant convert_list(const Conversion& c, const TensorProto& t, size_t* count) 
     case ElemType::kFloat: *count = t.float_data.size(); return Constant::of(t.float_data);
     case ElemType::kDouble: *count = t.double_data.size(); return narrowed<float>(t.double_data);
     case ElemType::kInt64: *count = t.int64_data.size(); return Constant::of(t.int64_data);
+    case ElemType::kUint64: *count = t.uint64_data.size(); return Constant::of(t.uint64_data);
+    case ElemType::kUint32: *count = t.uint64_data.size(); return narrowed<uint32_t>(t.uint64_data);
     case ElemType::kUint8: case ElemType::kBool: return from_int32(uint8_t{});
     case ElemType::kInt8: return from_int32(int8_t{});
     case ElemType::kUint16: return from_int32(uint16_t{});
@@ -127,7 +130,9 @@ std::vector<int64_t> ConstTensor::ints() const {
   const std::byte* p = bytes.bytes.data();
   for (size_t i = 0; i < out.size(); ++i) switch (dtype) {
     case DType::kS64: out[i] = load<int64_t>(p + i * 8); break;
+    case DType::kU64: out[i] = static_cast<int64_t>(load<uint64_t>(p + i * 8)); break;
     case DType::kS32: out[i] = load<int32_t>(p + i * 4); break;
+    case DType::kU32: out[i] = load<uint32_t>(p + i * 4); break;
     case DType::kS16: out[i] = load<int16_t>(p + i * 2); break;
     case DType::kU16: out[i] = load<uint16_t>(p + i * 2); break;
     case DType::kS8: out[i] = load<int8_t>(p + i); break;
@@ -142,13 +147,17 @@ Result<DType> dtype_of(int32_t elem_type) {
   return c->to;
 }
 
+int32_t elem_type_of(DType dtype) {
+  for (const Conversion& c : kConversions)
+    if (c.to == dtype && c.bytes == dtype_bytes(dtype)) return static_cast<int32_t>(c.from);
+  return 0;
+}
+
 std::string elem_type_name(int32_t elem_type) {
   if (const Conversion* c = find_conversion(elem_type)) return c->name;
   switch (static_cast<ElemType>(elem_type)) {
     case ElemType::kUndefined: return "undefined";
     case ElemType::kString: return "string";
-    case ElemType::kUint32: return "uint32";
-    case ElemType::kUint64: return "uint64";
     default: return "number " + std::to_string(elem_type);
   }
 }
@@ -176,7 +185,7 @@ Result<size_t> checked_bytes(const std::vector<int64_t>& dims, size_t elem_bytes
   return empty ? 0 : static_cast<size_t>(n);
 }
 
-Result<void> check_finite(const ConstTensor& t) {
+Result<void> check_numbers(const ConstTensor& t) {
   if (t.dtype != DType::kF32) return {};
   const std::span<const float> values = t.bytes.as<float>();
   // All exponent bits are set in NaN and infinity only; without a branch, so that the compiler can vectorise the pass.
@@ -184,11 +193,24 @@ Result<void> check_finite(const ConstTensor& t) {
   for (float v : values) bad |= (std::bit_cast<uint32_t>(v) & 0x7f800000u) == 0x7f800000u ? 1u : 0u;
   if (bad == 0) return {};
   for (size_t i = 0; i < values.size(); ++i)
-    if (!std::isfinite(values[i]))
-      return fail(Code::kInvalidArgument, tensor_label(t.name) + ": element " + std::to_string(i) + " is " +
-                                              (std::isnan(values[i]) ? "NaN" : "infinite"));
+    if (std::isnan(values[i]))
+      return fail(Code::kInvalidArgument, tensor_label(t.name) + ": element " + std::to_string(i) + " is NaN");
   return {};
 }
+
+namespace {
+
+// A finite float64 that float32 does not reach has become infinite. `raw`: the float64 values of `t`.
+Result<void> check_range(const ConstTensor& t, std::span<const std::byte> raw) {
+  const std::span<const float> values = t.bytes.as<float>();
+  for (size_t i = 0; i < values.size(); ++i)
+    if (std::isinf(values[i]) && !std::isinf(load<double>(raw.data() + i * sizeof(double))))
+      return fail(Code::kInvalidArgument,
+                  tensor_label(t.name) + ": element " + std::to_string(i) + " is outside the range of float32");
+  return {};
+}
+
+}  // namespace
 
 ConstTensor permuted(const ConstTensor& t, const std::vector<int32_t>& perm) {
   const size_t rank = perm.size(), size = dtype_bytes(t.dtype), total = t.elems();
@@ -240,6 +262,7 @@ Result<ConstTensor> TensorReader::read(const TensorProto& t) {
     size_t count = 0;
     out.bytes = convert_list(*c, t, &count);
     if (count != *needed / c->bytes) return wrong_size(count, *needed / c->bytes, "values");
+    if (c->from == ElemType::kDouble) LATHE_CHECK_OK(check_range(out, std::as_bytes(std::span(t.double_data))));
     return out;
   }
   LATHE_TRY(Raw raw, t.data_location == kLocationExternal ? external_bytes(t) : raw_bytes(t));
@@ -248,6 +271,7 @@ Result<ConstTensor> TensorReader::read(const TensorProto& t) {
   if (c->to == DType::kF32 && c->from != ElemType::kFloat) out.bytes = convert_raw(*c, raw.bytes);
   else if (!aligned || raw.bytes.empty()) out.bytes = Constant::copy(raw.bytes);
   else out.bytes = Constant{raw.owner, raw.bytes};
+  if (c->from == ElemType::kDouble) LATHE_CHECK_OK(check_range(out, raw.bytes));
   return out;
 }
 

@@ -26,6 +26,8 @@ struct ConstTensor {
 
 // The dtype that stands for an ONNX element type, or kUnsupported. f16, bf16 and f64 give kF32.
 Result<DType> dtype_of(int32_t elem_type);
+// The ONNX type whose elements lie like those of `dtype`; 0 if there is none.
+int32_t elem_type_of(DType dtype);
 // Lower-case ONNX name, or the number.
 std::string elem_type_name(int32_t elem_type);
 
@@ -33,8 +35,8 @@ std::string elem_type_name(int32_t elem_type);
 Result<size_t> checked_bytes(const std::vector<int64_t>& dims, size_t elem_bytes);
 std::string dims_text(const std::vector<int64_t>& dims);
 
-// An error that names the tensor if a float is NaN or infinite.
-Result<void> check_finite(const ConstTensor& t);
+// An error that names the tensor if a float is NaN. Infinities stay: attention masks are made of them.
+Result<void> check_numbers(const ConstTensor& t);
 
 // A new tensor with axes permuted: result axis i is axis perm[i]. Shares the bytes where axes of size 1 are all that moves.
 // Requires: perm is a permutation of t's axes.

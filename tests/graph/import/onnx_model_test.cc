@@ -106,14 +106,13 @@ TEST_CASE("a weight whose size does not match its dims is an error with both num
   CHECK(contains(error_of(with_weight(f32_tensor("w", {-3}, {1})).import()), "dims [-3] have a negative entry"));
   CHECK(contains(error_of(with_weight(f32_tensor("w", {INT64_MAX, INT64_MAX}, {1})).import()), "are over the limit"));
   CHECK(contains(error_of(with_weight(f32_tensor("w", {1 << 30, 1 << 30, 1 << 30}, {1})).import()), "are over the limit"));
-  CHECK(contains(error_of(with_weight(f32_tensor("w", {0}, {})).import()), "tensor 'w' is empty"));
 }
 
-TEST_CASE("a weight that is not finite is an error that names tensor and element") {
+TEST_CASE("a weight that is no number is an error that names tensor and element; infinities stay") {
   CHECK(contains(error_of(with_weight(f32_tensor("w", {3}, {1, std::nanf(""), 2})).import()), "tensor 'w': element 1 is NaN"));
-  CHECK(contains(error_of(with_weight(f32_tensor("w", {3}, {1, 2, -kInfinity})).import()), "tensor 'w': element 2 is infinite"));
+  CHECK(output_dims(must(with_weight(f32_tensor("w", {3}, {1, 2, -kInfinity})).import())) == "[3]");
   const std::vector<double> large = {1e300, 1, 1};
-  CHECK(contains(error_of(with_weight(raw_tensor("w", ElemType::kDouble, {3}, large)).import()), "element 0 is infinite"));
+  CHECK(contains(error_of(with_weight(raw_tensor("w", ElemType::kDouble, {3}, large)).import()), "element 0 is outside the range of float32"));
   CHECK(contains(error_of(one_node(10, "Clip", {3}, {float_attr("min", std::nanf(""))}).import()), "a bound is NaN"));
 }
 
@@ -273,8 +272,8 @@ TEST_CASE("quantized models, subgraphs and sparse tensors are refused in one lin
   TestModel bytes{.opset = 13};
   bytes.input("x", {4}, ElemType::kUint8)
       .output("y", ElemType::kUint8)
-      .node({.op = "Add", .inputs = {"x", "x"}, .outputs = {"y"}, .name = "n"});
-  CHECK(contains(error_of(bytes.import()), "1 thing is not supported:\n  node 'n' (Add, opset 13)"));
+      .node({.op = "Sigmoid", .inputs = {"x"}, .outputs = {"y"}, .name = "n"});
+  CHECK(contains(error_of(bytes.import()), "1 thing is not supported:\n  node 'n' (Sigmoid, opset 13)"));
 }
 
 TEST_CASE("a value can be fixed in place of a node that is not supported") {

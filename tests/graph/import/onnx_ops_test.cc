@@ -27,10 +27,9 @@ TEST_CASE("operators without a kernel of their own are written with others") {
   CHECK(op_names(must(one_node(13, "Neg", {4}).import())) == "Mul");
   CHECK(op_names(must(one_node(13, "Reciprocal", {4}).import())) == "Div");
   const Graph g = must(one_node(13, "HardSigmoid", {4}, {float_attr("alpha", 0.25f)}).import());
-  CHECK(op_names(g) == "Mul Add Clamp");
-  CHECK(floats_of(g, find_node(g, Op::kMul).inputs[1]) == std::vector<float>{0.25f});
-  CHECK(floats_of(g, find_node(g, Op::kAdd).inputs[1]) == std::vector<float>{0.5f});
-  CHECK(attrs_of<ClampAttrs>(g, Op::kClamp).hi == 1.0f);
+  const auto hard = attrs_of<HardSigmoidAttrs>(g, Op::kHardSigmoid);
+  CHECK(hard.alpha == 0.25f);
+  CHECK(hard.beta == 0.5f);
   TestModel sum = one_node(13, "Sum", {2, 3}, {}, {"b", "c"});
   sum.input("b", {3}).input("c", {2, 1});
   const Graph s = must(sum.import());
@@ -39,7 +38,7 @@ TEST_CASE("operators without a kernel of their own are written with others") {
   CHECK(output_dims(must(one_node(13, "Sum", {2, 3}).import())) == "[2,3]");
 }
 
-TEST_CASE("powers with an exponent that other ops compute are read, others are not") {
+TEST_CASE("powers are products and roots where the exponent allows it") {
   const auto power = [](float exponent) {
     TestModel m = one_node(13, "Pow", {"N", 4}, {}, {"e"});
     m.weight(f32_tensor("e", {}, {exponent}));
@@ -48,10 +47,10 @@ TEST_CASE("powers with an exponent that other ops compute are read, others are n
   CHECK(op_names(must(power(2).import())) == "Mul");
   CHECK(op_names(must(power(0.5f).import())) == "Sqrt");
   CHECK(op_names(must(power(3).import())) == "Mul Mul");
-  CHECK(contains(error_of(power(-1).import()), "the exponent -1.000000 is not supported"));
+  CHECK(op_names(must(power(-1).import())) == "Pow");
   TestModel computed = one_node(13, "Pow", {"N", 4}, {}, {"e"});
   computed.input("e", {4});
-  CHECK(contains(error_of(computed.import()), "exponent"));
+  CHECK(op_names(must(computed.import())) == "Pow");
 }
 
 TEST_CASE("clip has its bounds as attributes before opset 11 and as inputs from then on") {
@@ -67,7 +66,7 @@ TEST_CASE("clip has its bounds as attributes before opset 11 and as inputs from 
   CHECK(contains(error_of(one_node(11, "Clip", {4}, {float_attr("max", 6)}).import()), "attribute 'max' is not supported"));
   TestModel computed = one_node(11, "Clip", {4}, {}, {"lo"});
   computed.input("lo", {});
-  CHECK(contains(error_of(computed.import()), "the lower bound 'lo' is not constant"));
+  CHECK(op_names(must(computed.import())) == "Max");
   const auto crossed =
       attrs_of<ClampAttrs>(must(one_node(10, "Clip", {4}, {float_attr("min", 7), float_attr("max", 6)}).import()), Op::kClamp);
   CHECK(crossed.lo == 6.0f);

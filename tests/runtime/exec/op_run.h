@@ -81,11 +81,17 @@ struct OpCase {
   Op op;
   std::vector<TestTensor> inputs;
   TestTensor output;  // bytes unused
+  std::vector<TestTensor> more_outputs = {};
+  size_t output_bytes() const {
+    size_t n = output.elems() * dtype_bytes(output.dtype);
+    for (const TestTensor& t : more_outputs) n += t.elems() * dtype_bytes(t.dtype);
+    return n;
+  }
 };
 
 struct OpResult {
   std::string config;
-  std::vector<uint8_t> bytes;
+  std::vector<uint8_t> bytes;  // of all outputs, one behind the other
   template <class T> std::vector<T> as() const {
     std::vector<T> v(bytes.size() / sizeof(T));
     if (!v.empty()) std::memcpy(v.data(), bytes.data(), bytes.size());
@@ -102,8 +108,9 @@ template <class A> BuiltProgram build_op(const OpCase& c, const A& attrs) {
     in.push_back(t.constant ? b.constant_bytes(t.dtype, dims(t), t.bytes.data(), t.bytes.size(), Layout::kPlain, t.quant)
                             : b.input(t.dtype, dims(t), t.quant));
   }
-  const uint32_t out = b.output(c.output.dtype, dims(c.output), c.output.quant);
-  b.step(c.op, attrs, in, {out});
+  std::vector<uint32_t> out = {b.output(c.output.dtype, dims(c.output), c.output.quant)};
+  for (const TestTensor& t : c.more_outputs) out.push_back(b.output(t.dtype, dims(t), t.quant));
+  b.step(c.op, attrs, in, out);
   return b.build();
 }
 
@@ -167,9 +174,15 @@ template <class A> std::vector<OpResult> run_everywhere(const OpCase& c, const A
     CoreRun run;
     const Status s = run.bind(program, shapes, o);
     REQUIRE_MESSAGE(s.ok(), describe(o) << ": code " << static_cast<int>(s.code) << " needed " << s.needed << " got " << s.got);
-    OpResult r{describe(o), std::vector<uint8_t>(c.output.elems() * dtype_bytes(c.output.dtype), 0x5a)};
+    OpResult r{describe(o), std::vector<uint8_t>(c.output_bytes(), 0x5a)};
     const Parallel parallel{run_backwards, nullptr, o.threads};
-    run.run(inputs, {r.bytes.data()}, nullptr, parallel);
+    std::vector<void*> outputs = {r.bytes.data()};
+    uint8_t* next = r.bytes.data() + c.output.elems() * dtype_bytes(c.output.dtype);
+    for (const TestTensor& t : c.more_outputs) {
+      outputs.push_back(next);
+      next += t.elems() * dtype_bytes(t.dtype);
+    }
+    run.run(inputs, outputs, nullptr, parallel);
     results.push_back(std::move(r));
   }
   return results;
