@@ -47,6 +47,19 @@ Dim DimTable::symbol(std::string_view name) {
   return intern({DimOp::kSymbol, static_cast<int64_t>(number), 0});
 }
 
+Dim DimTable::data_value(int64_t tensor, int64_t element) {
+  if (tensor < 0 || tensor > kMaxSymbol || element < 0) return {};
+  data_tensors_ = std::max(data_tensors_, tensor + 1);
+  return intern({DimOp::kValue, tensor, element});
+}
+
+bool DimTable::depends_on_data(Dim d) const {
+  if (!d.valid()) return false;
+  const DimNode& n = node(d);
+  if (is_leaf(n.op)) return n.op == DimOp::kValue;
+  return depends_on_data(Dim{static_cast<uint32_t>(n.a)}) || depends_on_data(Dim{static_cast<uint32_t>(n.b)});
+}
+
 std::optional<int64_t> DimTable::value(Dim d) const {
   if (!d.valid() || node(d).op != DimOp::kConst) return std::nullopt;
   return node(d).a;
@@ -297,6 +310,7 @@ std::optional<int64_t> DimTable::bound(Dim d, bool lower) const {
   switch (n.op) {
     case DimOp::kConst: return n.a;
     case DimOp::kSymbol: return lower ? kMinSymbol : kMaxSymbol;
+    case DimOp::kValue: return lower ? 0 : kMaxSymbol;
     case DimOp::kFloorDiv: {
       const auto divisor = value(b);
       const auto x = bound(a, lower);

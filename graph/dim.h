@@ -44,6 +44,10 @@ class DimTable {
  public:
   Dim constant(int64_t value);
   Dim symbol(std::string_view name);  // the same name gives the same symbol
+  // Element `element` of integer tensor number `tensor` (op Extents), known when the program has come that far: in
+  // [0, kMaxSymbol]. Invalid if a number is negative.
+  Dim data_value(int64_t tensor, int64_t element);
+  int64_t unused_data_tensor() const { return data_tensors_; }  // above every number that has a value
   Dim add(Dim a, Dim b);
   Dim sub(Dim a, Dim b);
   Dim mul(Dim a, Dim b);
@@ -62,6 +66,7 @@ class DimTable {
   bool never_equal(Dim a, Dim b);
   size_t symbol_count() const { return symbols_.size(); }
   const std::string& symbol_name(size_t number) const { return symbols_[number]; }
+  bool depends_on_data(Dim d) const;  // whether there is a data_value() in it
 
   // The expression with symbols replaced; `values[i]` is for symbol i, nullopt keeps it.
   Dim substitute(Dim d, const std::vector<std::optional<int64_t>>& values);
@@ -99,6 +104,7 @@ class DimTable {
   std::vector<uint32_t> sizes_;  // nodes of each expression, as a tree
   std::map<DimNode, uint32_t> index_;
   std::vector<std::string> symbols_;
+  int64_t data_tensors_ = 0;
 };
 
 }  // namespace lathe

@@ -22,6 +22,7 @@ Result<Dim> parse_call(DimTable& dims, TextCursor& in, const std::string& name) 
   if (name == "ceildiv") return checked(in, dims.ceildiv(a, b));
   if (name == "min") return checked(in, dims.min(a, b));
   if (name == "max") return checked(in, dims.max(a, b));
+  if (name == "value" && dims.value(a) && dims.value(b)) return checked(in, dims.data_value(*dims.value(a), *dims.value(b)));
   return in.error("unknown function '" + name + "'");
 }
 
@@ -108,6 +109,7 @@ std::string DimTable::text(Dim d) const {
     case DimOp::kFloorDiv: return "floordiv(" + text(a) + "," + text(b) + ")";
     case DimOp::kMin: return "min(" + text(a) + "," + text(b) + ")";
     case DimOp::kMax: return "max(" + text(a) + "," + text(b) + ")";
+    case DimOp::kValue: return "value(" + std::to_string(n.a) + "," + std::to_string(n.b) + ")";
     default: return "?";
   }
 }

@@ -29,7 +29,10 @@ inline constexpr uint32_t kNoId = 0xffffffffu;  // a missing optional operand, o
 using Attrs = std::variant<NoAttrs, Conv2dAttrs, FullyConnectedAttrs, BatchNormAttrs, Pool2dAttrs, ReduceAttrs, BinaryAttrs, ClampAttrs,
                            LeakyReluAttrs, AxisAttrs, PermAttrs, SliceAttrs, PadAttrs, CastAttrs, LayerNormAttrs,
                            GeluAttrs, MatMulAttrs, DynamicFullyConnectedAttrs, ConvTranspose2dAttrs,
-                           ModAttrs, BitShiftAttrs, EluAttrs, HardSigmoidAttrs, ArgAttrs, TopKAttrs, CumulateAttrs, TriluAttrs>;
+                           ModAttrs, BitShiftAttrs, EluAttrs, HardSigmoidAttrs, ArgAttrs, TopKAttrs, CumulateAttrs, TriluAttrs,
+                           // runtime/attrs_move.h
+                           ExtentsAttrs, BorderAttrs, TileAttrs, GatherNdAttrs, ScatterAttrs, TensorScatterAttrs, UniqueAttrs, OneHotAttrs,
+                           ReverseSequenceAttrs, Col2ImAttrs, ArgMaxPoolAttrs, ResizeAttrs, RoiAlignAttrs, EinsumAttrs>;
 // The attribute struct of `op` with its defaults.
 Attrs default_attrs(Op op);
 

@@ -101,6 +101,29 @@ constexpr Arity op_arity(Op op) {
     case Op::kRegrid: return {1, 1, 1, 1};
     case Op::kTopK: return {1, 1, 1, 2};
     case Op::kAssign: return {2, 2, 2, 0};  // variable, value
+    case Op::kExtents:
+    case Op::kTrim:
+    case Op::kExpand:
+    case Op::kTile:
+    case Op::kBorder:
+    case Op::kCol2Im:
+    case Op::kResizeNearest:
+    case Op::kResize: return {1, 1, 1, 1};
+    case Op::kGatherElements:
+    case Op::kGatherNd:
+    case Op::kOneHot:
+    case Op::kReverseSequence: return {2, 2, 2, 1};
+    case Op::kRange:
+    case Op::kRangeCount:
+    case Op::kScatterElements:
+    case Op::kScatterNd:
+    case Op::kRoiAlign: return {3, 3, 3, 1};
+    case Op::kTensorScatter: return {2, 3, 2, 1};
+    case Op::kEinsum: return {1, 2, 1, 1};
+    case Op::kNonZero:
+    case Op::kArgMaxPool2d: return {1, 1, 1, 2};
+    case Op::kCompress: return {2, 2, 2, 2};
+    case Op::kUnique: return {1, 1, 1, 5};  // values, first places, groups, counts, their number
   }
   return {0, 0, 0, 0, 0};
 }

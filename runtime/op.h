@@ -2,7 +2,7 @@
 #pragma once
 #include <stdint.h>
 
-#include "runtime/attrs.h"
+#include "runtime/attrs_move.h"
 
 namespace lathe {
 

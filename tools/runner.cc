@@ -82,6 +82,10 @@ Result<void> Runner::bind(const std::vector<Shape>& input_shapes) {
     input_pointers_.push_back(inputs_[i].data());
   }
   for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (session_->is_open(static_cast<uint32_t>(i))) {
+      output_pointers_.push_back(nullptr);
+      continue;
+    }
     outputs_[i].resize(static_cast<size_t>(output_shape(i).elems()) * dtype_bytes(output_tensor(i).dtype) + kReadPast);
     output_pointers_.push_back(outputs_[i].data());
   }

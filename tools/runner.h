@@ -34,10 +34,14 @@ class Runner {
   const ProgramTensor& input_tensor(size_t i) const { return program_->program.tensor(input_ids_[i]); }
   const ProgramTensor& output_tensor(size_t i) const { return program_->program.tensor(output_ids_[i]); }
   const Shape& input_shape(size_t i) const { return shapes_[i]; }
+  // After run(), if it depends on data.
   const Shape& output_shape(size_t i) { return session_->output_shape(static_cast<uint32_t>(i)); }
   // Buffers of the bound shapes, dense, in the program's dtypes.
   uint8_t* input(size_t i) { return inputs_[i].data(); }
-  const uint8_t* output(size_t i) const { return outputs_[i].data(); }
+  const uint8_t* output(size_t i) const {
+    const auto port = static_cast<uint32_t>(i);
+    return session_->is_open(port) ? session_->output_data(port) : outputs_[i].data();
+  }
   // Output i as float32 values; dequantized if it has parameters. Error: a type without a float form here (f16, bf16).
   Result<void> output_values(size_t i, std::vector<float>* values);
 

@@ -45,8 +45,14 @@ Result<uint32_t> ImageWriter::dim(Dim d) {
     case DimOp::kSymbol:
       record.a = static_cast<int32_t>(symbols_.try_emplace(node.a, static_cast<uint32_t>(symbols_.size())).first->second);
       break;
-    case DimOp::kValue:
-      return fail(Code::kUnsupported, "dim " + dims_.text(d) + " depends on data");
+    case DimOp::kValue: {
+      const auto tensor = data_tensors_.find(node.a);
+      if (tensor == data_tensors_.end() || !fits_int32(node.b))
+        return fail(Code::kUnsupported, "dim " + dims_.text(d) + " depends on data that is not there yet");
+      record.a = static_cast<int32_t>(tensor->second);
+      record.b = static_cast<int32_t>(node.b);
+      break;
+    }
     default: {
       LATHE_TRY(const uint32_t a, dim(Dim{static_cast<uint32_t>(node.a)}));
       LATHE_TRY(const uint32_t b, dim(Dim{static_cast<uint32_t>(node.b)}));
@@ -142,6 +148,13 @@ Result<void> ImageWriter::step(Step step) {
   return {};
 }
 
+Result<void> ImageWriter::end_segment(int64_t number, uint32_t tensor) {
+  if (!data_tensors_.emplace(number, tensor).second)
+    return fail(Code::kInvalidArgument, "number " + std::to_string(number) + " is used twice");
+  segment_ends_.push_back(static_cast<uint32_t>(steps_.size()));
+  return {};
+}
+
 std::vector<uint8_t> ImageWriter::plan_bytes(Target target) const {
   ProgramHeader h{};
   h.magic = kProgramMagic;
@@ -162,7 +175,8 @@ std::vector<uint8_t> ImageWriter::plan_bytes(Target target) const {
   table(steps_, h.step_count, h.step_at);
   table(operands_, h.operand_count, h.operand_at);
   table(attrs_, h.attr_total, h.attr_at);
-  const std::vector<uint32_t> segments = {h.step_count};
+  std::vector<uint32_t> segments = segment_ends_;
+  segments.push_back(h.step_count);
   table(segments, h.segment_count, h.segment_at);
   h.symbol_count = static_cast<uint32_t>(symbols_.size());
   for (const ProgramTensor& t : tensors_) {

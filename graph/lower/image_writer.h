@@ -37,6 +37,9 @@ class ImageWriter {
     StepInfo info;
   };
   Result<void> step(Step step);
+  // The elements of `tensor`, which the last step made, are the dims value(number, i). Steps from here on are bound when it has run.
+  // Error: kInvalidArgument (the number is taken).
+  Result<void> end_segment(int64_t number, uint32_t tensor);
 
   // Error: kOutOfMemory.
   Result<ProgramImage> finish(Target target);
@@ -51,6 +54,8 @@ class ImageWriter {
   std::map<uint32_t, uint32_t> dim_records_;     // Dim id to record
   std::map<int64_t, uint32_t> constant_records_;
   std::map<int64_t, uint32_t> symbols_;          // number in the table to number in the program
+  std::map<int64_t, uint32_t> data_tensors_;     // number of value(number, i) to tensor
+  std::vector<uint32_t> segment_ends_;           // all but the last
   std::vector<ProgramDim> records_;
   std::vector<ProgramTensor> tensors_;
   std::vector<ProgramStep> steps_;

@@ -63,10 +63,25 @@ Result<uint32_t> Lowering::operand(ValueId v) {
 
 namespace {
 
-// Operands that a node reads when it runs: a Reshape's target dims are its result's.
+// Operands that a node reads when it runs: what only says how large its result is, is in the result's dims.
 std::vector<ValueId> run_operands(const Node& node) {
-  if (node.op == Op::kReshape) return {node.inputs[0]};
-  return node.inputs;
+  const size_t n = node.op == Op::kReshape || node.op == Op::kExpand || node.op == Op::kTrim ? 1
+                   : node.op == Op::kRange                                                   ? 3
+                                                                                             : node.inputs.size();
+  return {node.inputs.begin(), node.inputs.begin() + static_cast<std::ptrdiff_t>(std::min(n, node.inputs.size()))};
+}
+
+// Operands without which a node cannot run: those it reads, and those that become dims only when they have been computed.
+std::vector<ValueId> needed_operands(const Graph& graph, const Node& node) {
+  std::vector<ValueId> needed = run_operands(node);
+  for (size_t i = needed.size(); i < node.inputs.size(); ++i) {
+    const ValueId v = node.inputs[i];
+    if (v == kNoId || !graph.value(v).contents) continue;
+    const std::vector<Dim>& contents = *graph.value(v).contents;
+    if (std::any_of(contents.begin(), contents.end(), [&](Dim d) { return graph.dims().depends_on_data(d); }))
+      needed.push_back(v);
+  }
+  return needed;
 }
 
 // Nodes that outputs and variables depend on when the program runs, in order.
@@ -80,7 +95,7 @@ std::vector<NodeId> needed_nodes(const Graph& graph) {
         node.outputs.empty() || std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return read[v]; });
     if (!used) continue;
     needed.push_back(graph.order()[i]);
-    for (ValueId v : run_operands(node)) {
+    for (ValueId v : needed_operands(graph, node)) {
       if (v != kNoId) read[v] = true;
     }
   }
@@ -96,6 +111,18 @@ bool is_table_op(const Graph& graph, const Node& node) {
 bool keeps_bytes(const Graph& graph, const Node& node) {
   const Ints* perm = passes::transpose_perm(&node);
   return perm != nullptr && passes::moves_only_ones(graph.dims(), graph.value(node.inputs[0]).type, *perm);
+}
+
+// What Extents makes of data becomes dims; where everything is known before, nothing ends.
+Result<void> end_segment(Lowering& state, const Node& node) {
+  const int32_t number = std::get<ExtentsAttrs>(node.attrs).number;
+  for (Dim d : *state.graph.value(node.outputs[0]).contents) {
+    const DimNode& dim = state.graph.dims().node(d);
+    if (dim.op != DimOp::kValue || dim.a != number) continue;
+    LATHE_TRY(const uint32_t tensor, state.operand(node.outputs[0]));
+    return state.writer.end_segment(number, tensor);
+  }
+  return {};
 }
 
 Result<void> lower_node(Lowering& state, const Node& node) {
@@ -118,7 +145,8 @@ Result<void> lower_node(Lowering& state, const Node& node) {
     inputs.push_back(t);
   }
   if (keeps_bytes(graph, node)) return state.emit(node, Op::kReshape, NoAttrs{}, std::move(inputs));
-  return state.emit(node, node.op, node.attrs, std::move(inputs));
+  LATHE_CHECK_OK(state.emit(node, node.op, node.attrs, std::move(inputs)));
+  return node.op == Op::kExtents ? end_segment(state, node) : Result<void>{};
 }
 
 Result<void> define_results(Lowering& state, const Node& node) {

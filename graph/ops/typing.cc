@@ -78,8 +78,6 @@ Result<Dim> broadcast_dim(DimTable& dims, Dim a, Dim b) {
       return fail(Code::kInvalidArgument, "dimensions " + dims.text(a) + " and " + dims.text(b) + " do not broadcast");
     return fixed;
   }
-  if (dims.lower_bound(a).value_or(0) < 1 || dims.lower_bound(b).value_or(0) < 1)
-    return fail(Code::kUnsupported, "cannot tell how dimensions " + dims.text(a) + " and " + dims.text(b) + " broadcast");
   return dims.max(a, b);
 }
 

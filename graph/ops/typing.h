@@ -37,8 +37,8 @@ Result<void> want_axis(int32_t axis, size_t rank);
 Result<Dim> agree(DimTable& dims, Dim a, Dim b, const std::string& what);
 Result<void> agree_all(DimTable& dims, std::span<const Dim> a, std::span<const Dim> b, const char* what);
 
-// NumPy broadcasting. A constant over 1 wins against a symbol (which must be 1 or the same); of two different symbols the larger is
-// the result, since one of them must be 1.
+// NumPy broadcasting. A constant over 1 wins against a symbol (which must be 1 or the same); of two different expressions the larger
+// is the result, since they must be equal or one of them 1 (0 against 1 is refused when it is bound).
 Result<std::vector<Dim>> broadcast(DimTable& dims, std::span<const Dim> a, std::span<const Dim> b);
 
 // Bias (operand 2) and residual (operand 3) of ops with weights and result `out`; the bias runs along the last axis, and is

@@ -88,9 +88,12 @@ void lathe_session_free(lathe_session* session);
 
 /* Prepares for input shapes, one per input. */
 int lathe_session_bind(lathe_session* session, const lathe_shape* shapes, size_t count, lathe_error* error);
-/* The shape of an output for the bound inputs; 0 if there is no such output or nothing is bound. */
+/* The shape of an output for the bound inputs; 0 if there is no such output or nothing is bound. Where a shape depends on data
+   its dims are -1 until a run. */
 int lathe_session_output_shape(const lathe_session* session, size_t index, lathe_shape* shape);
-/* One run over dense row-major arrays, one pointer per input and per output. */
+/* The bytes of an output whose shape depends on data, valid until the next run; null for all others. */
+const void* lathe_session_output_data(const lathe_session* session, size_t index);
+/* One run over dense row-major arrays, one pointer per input and per output; null for outputs whose shape depends on data. */
 int lathe_session_run(lathe_session* session, const void* const* inputs, void* const* outputs, lathe_error* error);
 /* Recurrent and streaming state back to its initial values. */
 void lathe_session_reset(lathe_session* session);

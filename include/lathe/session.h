@@ -39,8 +39,11 @@ class Session {
   // Prepares for these input shapes, one per input. Shapes seen before cost nothing (the last 32 are kept). Errors name the input
   // and both numbers; the shapes in use stay then.
   bool bind(const std::vector<Shape>& input_shapes, std::string* error = nullptr);
-  // Shapes of the outputs for the bound inputs. Requires: bound.
+  // Shapes of the outputs for the bound inputs. Requires: bound. Where a shape depends on data (found objects, unique values) its
+  // dims are -1 until run() has been; such an output is read with output_data(), and run() takes a null pointer for it.
   const Shape& output_shape(std::size_t output) const;
+  // Dense bytes of an output whose shape depends on data, valid until the next run; null for all others.
+  const void* output_data(std::size_t output) const;
 
   // One run over dense row-major arrays of the bound shapes in the types that Model says; 8-bit quantized values are int8. An
   // output array must not overlap an input. Allocates nothing. Error: not bound, or a null pointer.

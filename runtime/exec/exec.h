@@ -23,7 +23,7 @@
 //                                   q = i - 128)
 //   Softmax s8: x, table (u16[256], entry d is rne(65535 * exp(-s d)) for d = max - q)
 //   LayerNorm: x, scale, bias*; s8: x, g, b (f32: scale and bias over the result's scale; both are there)
-//   Reshape: x (the target dims are the output tensor's)
+//   Reshape, Expand, Trim: x (target dims and counts are the output tensor's); Range: start, limit, delta
 //   all others: the graph's operands; attributes as in runtime/attrs.h
 // A constant with quantization parameters lies as s8 whatever the plan's storage; ops that cannot read it so refuse it
 // (checks.h: stored_flip). BatchNorm and Shape do run (float graphs may keep them), though lowering folds them where it can.

@@ -5,7 +5,7 @@
 // cannot fail; hosts that want an error look for NaN in the step hook.
 #include "kernels/eltwise/eltwise.h"
 #include "kernels/layout/layout.h"
-#include "runtime/exec/checks.h"
+#include "runtime/exec/indexing.h"
 #include "runtime/exec/split.h"
 
 namespace lathe {
@@ -24,28 +24,6 @@ struct GatherParams {
   uint32_t fill_low, fill_high;
 };
 
-int64_t load_index(const uint8_t* indices, uint32_t bytes, uint32_t i) {
-  if (bytes == 4) return reinterpret_cast<const int32_t*>(indices)[i];
-  return reinterpret_cast<const int64_t*>(indices)[i];
-}
-
-// Position of an index along the axis, or -1.
-int32_t resolve(int64_t index, int32_t axis_n) {
-  if (index < 0) index += axis_n;
-  return index >= 0 && index < axis_n ? static_cast<int32_t>(index) : -1;
-}
-
-Status check_constant_indices(const PrepareInput& in, int32_t axis_n) {
-  if (in.tensor(1).kind != TensorKind::kConstant) return {};
-  const uint8_t* indices = in.program->constant(in.tensor(1));
-  for (uint32_t i = 0; i < elems(in, 1); ++i) {
-    const int64_t index = load_index(indices, elem_bytes(in, 1), i);
-    if (resolve(index, axis_n) < 0)
-      return refuse(in, Code::kInvalidArgument, static_cast<uint32_t>(axis_n), static_cast<uint32_t>(index));
-  }
-  return {};
-}
-
 // The output is data's dims with `axis` replaced by the dims of the indices.
 bool check_dims(const Shape& x, const Shape& indices, const Shape& y, uint32_t axis) {
   if (y.rank + 1 != x.rank + indices.rank) return false;
@@ -56,28 +34,16 @@ bool check_dims(const Shape& x, const Shape& indices, const Shape& y, uint32_t a
   return true;
 }
 
-// What an out-of-range row is filled with.
-uint64_t fill_bits(const PrepareInput& in, int32_t zero_point) {
-  switch (in.tensor(0).dtype) {
-    case DType::kF32: return 0x7fc00000u;
-    case DType::kF64: return 0x7ff8000000000000u;
-    case DType::kF16: return 0x7e00u;
-    case DType::kBF16: return 0x7fc0u;
-    default: return has_quant(in, 0) ? static_cast<uint8_t>(zero_point) : 0u;
-  }
-}
-
 }  // namespace
 
 Status prepare_Gather(const PrepareInput& in, Prepared* out) {
   if (!same_bytes(in, 0)) return unsupported_operand(in, 0);
-  const DType index = in.tensor(1).dtype;
-  if ((index != DType::kS32 && index != DType::kS64) || !is_plain(in, 1)) return unsupported_operand(in, 1);
+  if (!is_index_operand(in, 1)) return unsupported_operand(in, 1);
   const uint32_t axis = static_cast<uint32_t>(in.program->attrs<AxisAttrs>(*in.step).axis);
   const Shape &x = in.shape(0), &y = in.shape(in.out());
   if (axis >= x.rank) return refuse(in, Code::kInvalidArgument, x.rank, axis);
   if (!check_dims(x, in.shape(1), y, axis)) return refuse(in, Code::kInvalidArgument, elems(in, 0), elems(in, in.out()));
-  if (const Status s = check_constant_indices(in, x.dims[axis]); !s.ok()) return s;
+  if (const Status s = check_constant_indices(in, 1, [&](uint32_t) { return x.dims[axis]; }); !s.ok()) return s;
   GatherParams& p = out->make<GatherParams>();
   p.axis_n = x.dims[axis];
   p.elem_bytes = elem_bytes(in, 0);
@@ -87,7 +53,7 @@ Status prepare_Gather(const PrepareInput& in, Prepared* out) {
   p.flip = stored_flip(in, 0);
   p.zero_point = in.quant(in.out()).zero_point;
   out->exact_input_mask = 3;
-  const uint64_t fill = fill_bits(in, p.zero_point);
+  const uint64_t fill = outside_bits(in, 0);
   p.fill_low = static_cast<uint32_t>(fill);
   p.fill_high = static_cast<uint32_t>(fill >> 32);
   if (p.flip == 0) return {};
@@ -105,7 +71,7 @@ void run_Gather(const RunContext& ctx, const BoundStep& step) {
     const TaskRange t = task_range(p.split, task);
     for (uint32_t o = t.outer_begin; o < t.outer_end; ++o) {
       for (uint32_t i = t.inner_begin; i < t.inner_end; ++i) {
-        const int32_t at = resolve(load_index(indices, p.index_bytes, i), p.axis_n);
+        const int32_t at = resolve_index(load_index(indices, p.index_bytes, i), p.axis_n);
         uint8_t* to = y + (o * p.split.inner + i) * p.row_bytes;
         const uint8_t* from = x + (o * static_cast<uint32_t>(p.axis_n) + static_cast<uint32_t>(at < 0 ? 0 : at)) * p.row_bytes;
         if (at < 0) kernels::fill(to, p.row_bytes / p.elem_bytes, p.elem_bytes, fill);

@@ -104,6 +104,11 @@ bool Session::bind(const std::vector<Shape>& input_shapes, std::string* error) {
 
 const Shape& Session::output_shape(std::size_t output) const { return session_->output_shape(static_cast<uint32_t>(output)); }
 
+const void* Session::output_data(std::size_t output) const {
+  const auto port = static_cast<uint32_t>(output);
+  return session_->is_open(port) ? session_->output_data(port) : nullptr;
+}
+
 bool Session::run(const void* const* inputs, void* const* outputs, std::string* error) {
   const auto done = session_->run({inputs, inputs_}, {outputs, outputs_});
   if (!done) report(done.error(), error);

@@ -189,6 +189,11 @@ int lathe_session_output_shape(const lathe_session* session, size_t index, lathe
   return 1;
 }
 
+const void* lathe_session_output_data(const lathe_session* session, size_t index) {
+  const auto port = static_cast<uint32_t>(index);
+  return index < session->outputs && session->session->is_open(port) ? session->session->output_data(port) : nullptr;
+}
+
 int lathe_session_run(lathe_session* session, const void* const* inputs, void* const* outputs, lathe_error* error) {
   return guarded(error, [&] {
     return done(session->session->run({inputs, session->inputs}, {outputs, session->outputs}), error);

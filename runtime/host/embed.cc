@@ -185,6 +185,8 @@ class Embedder {
     if (shapes.size() != p_.header().input_count)
       return fail(Code::kInvalidArgument, "model has " + std::to_string(p_.header().input_count) + " inputs, got shapes for " +
                                               std::to_string(shapes.size()));
+    if (p_.header().segment_count != 1)
+      return fail(Code::kUnsupported, "shapes depend on data, which a plan that is bound offline does not know");
     BoundDims dims;
     Status s = evaluate_dims(p_, shapes.data(), blocks_.memory(), &dims);
     if (!s.ok()) return fail(s.code, shape_error(loaded_, shapes, s));

@@ -8,6 +8,7 @@
 #include "runtime/host/cpu.h"
 #include "runtime/host/plan_blocks.h"
 #include "runtime/host/ports.h"
+#include "runtime/host/segmented_session.h"
 #include "runtime/host/team.h"
 #include "runtime/plan/bind.h"
 
@@ -187,6 +188,7 @@ Result<std::unique_ptr<HostSession>> HostSession::create(std::shared_ptr<const L
     return fail(Code::kInvalidArgument,
                 "threads must be at most " + std::to_string(kMaxThreads) + ", got " + std::to_string(options.threads));
   LATHE_TRY(auto team, Team::create(options.threads, usable_cpus()));
+  if (program->program.header().segment_count > 1) return make_segmented_session(std::move(program), options, std::move(team));
   return std::make_unique<Session>(std::move(program), options, std::move(team));
 }
 

@@ -48,8 +48,14 @@ class HostSession {
   virtual std::string kernel_names(uint32_t step) const = 0;
   virtual uint64_t step_macs(uint32_t step) const = 0;
 
+  // Whether the shape of an output depends on data: it is known when run() has been, its dims are -1 before. Such outputs are read
+  // with output_data(); what run() is given for them is not used.
+  virtual bool is_open(uint32_t) const { return false; }
+  // Dense bytes of an output that is open, valid until the next run. Requires: is_open() and a run.
+  virtual const uint8_t* output_data(uint32_t) const { return nullptr; }
+
   // One run: pointers to dense row-major data of the bound shapes, in the program's dtypes (8-bit quantized values as s8). No
-  // allocation.
+  // allocation, unless shapes depend on data and are new.
   virtual Result<void> run(std::span<const void* const> inputs, std::span<void* const> outputs) = 0;
   virtual void set_hook(const StepHook& hook) = 0;
   // Where a tensor's bytes lie in the current plan, valid inside a hook while the tensor is alive. Null if they are not dense,

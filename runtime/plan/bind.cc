@@ -19,20 +19,25 @@ constexpr uint64_t align_up(uint64_t v, uint64_t align) { return (v + align - 1)
 class Binder {
  public:
   Binder(const Program& program, const BindOptions& options, const PlanMemory& memory, Binding* out)
-      : p_(program), o_(options), memory_(memory), out_(*out), plan_(out->plan) {}
+      : p_(program), o_(options), memory_(memory), out_(*out), plan_(out->plan),
+        begin_(options.segment == nullptr ? 0 : options.segment->begin),
+        end_(options.segment == nullptr ? program.step_count() : options.segment->end),
+        carried_(options.segment == nullptr ? nullptr : options.segment->carried) {}
 
   Status run() {
     Status s = reserve();
     if (!s.ok()) return s;
     find_uses();
-    for (uint32_t i = 0; i < p_.step_count(); ++i)
+    for (uint32_t i = begin_; i < end_; ++i)
       if (!(s = ask_step(i)).ok()) return s;
-    if (!find_views(p_, out_.dims.shapes, traits_, {o_.external_ports, o_.padded_inputs}, o_.elide, memory_, &views_))
+    const ForeignMemory foreign{o_.external_ports && carried_ == nullptr, o_.padded_inputs, carried_};
+    if (!find_views(p_, out_.dims.shapes, traits_, foreign, o_.elide, memory_, &views_))
       return {Code::kOutOfMemory, 0, p_.tensor_count(), 0};
     out_.strides = views_.strides;
     if (!(s = place_fixed()).ok()) return s;
-    place_ports();
-    for (uint32_t i = 0; i < p_.step_count(); ++i)
+    if (carried_ == nullptr) place_ports();
+    else place_carried();
+    for (uint32_t i = begin_; i < end_; ++i)
       if (!(s = bind_step(i)).ok()) return s;
     out_.kernel_first = kernel_first_;
     return pack();
@@ -49,7 +54,7 @@ class Binder {
 
   Status reserve() {
     const ProgramHeader& h = p_.header();
-    if (h.segment_count != 1) return {Code::kUnsupported, 0, 1, h.segment_count};
+    if (h.segment_count != 1 && o_.segment == nullptr) return {Code::kUnsupported, 0, 1, h.segment_count};
     tensors_ = memory_.array<BoundTensor>(h.tensor_count);
     steps_ = memory_.array<BoundStep>(h.step_count);
     ports_ = memory_.array<BoundPort>(h.input_count + h.output_count);
@@ -86,10 +91,20 @@ class Binder {
 
   // The last step that reads each tensor; outputs of the program are read after all steps.
   void find_uses() {
-    for (uint32_t i = 0; i < p_.step_count(); ++i) {
+    for (uint32_t i = begin_; i < end_; ++i) {
       const ProgramStep& s = p_.step(i);
       for (uint32_t k = 0; k < s.n_in; ++k)
         if (const uint32_t t = p_.operand(s, k); t != kNoTensor) last_use_[t] = i;
+    }
+  }
+
+  // Tensors that live across segments are the caller's to keep.
+  void place_carried() {
+    for (uint32_t t = 0; t < p_.tensor_count(); ++t) {
+      const ProgramTensor& x = p_.tensor(t);
+      if (x.kind == TensorKind::kInput || x.kind == TensorKind::kOutput)
+        ports_[x.kind == TensorKind::kInput ? x.port : plan_.input_count + x.port] = {t, 0, PortMode::kUnused};
+      if (carried_[t] != kNoTensor) tensors_[t] = {static_cast<uint32_t>(Region::kExternal) + carried_[t], 0};
     }
   }
 
@@ -169,7 +184,12 @@ class Binder {
   // What a step can do with its operands, before the planner decides where they lie.
   Status ask_step(uint32_t index) {
     Prepared prepared;
-    const PrepareInput in{&p_, &p_.step(index), out_.dims.shapes, o_.isa, o_.storage, o_.threads};
+    const ProgramStep& step = p_.step(index);
+    for (uint32_t k = 0; k < static_cast<uint32_t>(step.n_in) + step.n_out; ++k) {
+      const uint32_t t = p_.operand(step, k);
+      if (t != kNoTensor && out_.dims.open[t] != 0) return {Code::kUnsupported, index, 0, kNoTensor};
+    }
+    const PrepareInput in{&p_, &step, out_.dims.shapes, o_.isa, o_.storage, o_.threads};
     if (const Status s = prepare(index, in, &prepared); !s.ok()) return s;
     traits_[index] = {prepared.share_input_mask, prepared.exact_input_mask, prepared.strided_input_mask,
                       prepared.alias_input0,     prepared.strided_output,   prepared.pieces};
@@ -283,6 +303,8 @@ class Binder {
   const PlanMemory& memory_;
   Binding& out_;
   BoundPlan& plan_;
+  const uint32_t begin_, end_;     // the steps to bind
+  const uint32_t* const carried_;  // BindSegment::carried, or null
   BoundTensor* tensors_ = nullptr;
   BoundStep* steps_ = nullptr;
   BoundPort* ports_ = nullptr;

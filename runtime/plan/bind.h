@@ -20,6 +20,13 @@ constexpr kernels::Storage storage_for(kernels::IsaSet isa) {
   return kernels::covers(isa, kernels::kIsaAvx2) ? kernels::Storage::kU8 : kernels::Storage::kS8;
 }
 
+// One segment of a program of several: its steps, and the tensors that live across segments, among them all inputs and outputs.
+// Those lie outside the plan: the i-th is RunMemory::external[i], with `tail` readable bytes behind it.
+struct BindSegment {
+  uint32_t begin = 0, end = 0;         // steps
+  const uint32_t* carried = nullptr;   // by tensor: its position, or kNoTensor
+};
+
 struct BindOptions {
   kernels::IsaSet isa = kernels::kIsaScalar;
   kernels::Storage storage = kernels::Storage::kS8;
@@ -31,6 +38,7 @@ struct BindOptions {
   bool external_ports = true;                   // false: inputs and outputs lie in the arena (firmware)
   bool padded_inputs = false;                   // the caller's inputs may be read 63 bytes past their ends
   bool elide = true;                            // parts of a Concat or Slice lie in the whole where their steps allow it
+  const BindSegment* segment = nullptr;         // null: the program has one segment
 };
 
 struct Binding {
@@ -46,9 +54,10 @@ struct Binding {
   uint32_t params_bytes = 0, operand_count = 0;
 };
 
-// `dims`: from evaluate_dims() on `program`. Everything in `out` lives in `memory`. Errors: those of prepare() and kUnsupported
-// (an op without an entry in the table), where: the step; kUnsupported (several segments, or weights over 4 GiB), kOutOfMemory
-// (needed: bytes).
+// `dims`: from evaluate_dims() on `program`. Everything in `out` lives in `memory`. With `options.segment` only its steps are
+// bound, and ports are left to the caller (their mode is kUnused). Errors: those of prepare() and kUnsupported (an op without an
+// entry in the table; got: its number, or kNoTensor for a shape that depends on data which is not known yet), where: the step;
+// kUnsupported (several segments and no `segment`, or weights over 4 GiB), kOutOfMemory (needed: bytes).
 Status bind(const Program& program, const BoundDims& dims, const BindOptions& options, const PlanMemory& memory, Binding* out);
 
 }  // namespace lathe

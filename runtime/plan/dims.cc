@@ -66,6 +66,44 @@ Status bind_symbols(const Program& p, const Shape* inputs, int64_t* symbols) {
   });
 }
 
+bool is_leaf(DimOp op) { return op == DimOp::kConst || op == DimOp::kSymbol || op == DimOp::kValue; }
+
+// The values of all dim records. `known[i]` is 0 where one depends on data that is not there yet.
+Status evaluate_records(const Program& p, const int64_t* symbols, const DataDims* data, int64_t* values, uint8_t* known) {
+  for (uint32_t i = 0; i < p.header().dim_count; ++i) {
+    const ProgramDim& d = p.dim(i);
+    if (d.op == DimOp::kValue) {
+      if (p.header().segment_count == 1) return {Code::kUnsupported, i, 0, static_cast<uint32_t>(d.a)};
+      known[i] = data != nullptr && data->known[i] != 0;
+      values[i] = known[i] != 0 ? data->values[i] : 0;
+      continue;
+    }
+    known[i] = is_leaf(d.op) || (known[d.a] != 0 && known[d.b] != 0);
+    if (known[i] == 0) continue;
+    // A symbol that is no input's axis has no value; whatever uses it cannot be bound.
+    if (d.op == DimOp::kSymbol && symbols[d.a] < 0) return {Code::kUnsupported, i, 0, static_cast<uint32_t>(d.a)};
+    if (!evaluate(d, values, symbols, &values[i])) return {Code::kCorrupt, i, 0, 0};
+  }
+  return {};
+}
+
+// The shape of one tensor; `open` if it has a dim that is not known.
+Status make_shape(const Program& p, uint32_t t, const int64_t* values, const uint8_t* known, Shape* shape, uint8_t* open) {
+  const ProgramTensor& tensor = p.tensor(t);
+  const uint32_t where = p.header().dim_count + t;
+  shape->rank = tensor.rank;
+  for (uint32_t k = 0; k < tensor.rank; ++k) {
+    const int64_t v = values[tensor.dims[k]];
+    if (known[tensor.dims[k]] == 0) *open = 1;
+    if (v < 0 || v > INT32_MAX) return {Code::kCorrupt, where, 0x7fffffff, as_dim(v)};
+    shape->dims[k] = known[tensor.dims[k]] == 0 ? -1 : static_cast<int32_t>(v);
+  }
+  uint32_t elems = 0;
+  if (*open == 0 && !checked_elems(*shape, dtype_bytes(tensor.dtype), &elems))
+    return {Code::kCorrupt, where, 0x7fffffff, 0xffffffffu};
+  return {};
+}
+
 // Every input axis has the value that its dim says: constants, repeated symbols, expressions.
 Status check_inputs(const Program& p, const Shape* inputs, const int64_t* values) {
   return for_inputs(p, [&](const ProgramTensor& t, uint32_t port) -> Status {
@@ -80,37 +118,22 @@ Status check_inputs(const Program& p, const Shape* inputs, const int64_t* values
 
 }  // namespace
 
-Status evaluate_dims(const Program& p, const Shape* inputs, const PlanMemory& memory, BoundDims* out) {
+Status evaluate_dims(const Program& p, const Shape* inputs, const PlanMemory& memory, BoundDims* out, const DataDims* data) {
   const ProgramHeader& h = p.header();
   int64_t* symbols = memory.array<int64_t>(h.symbol_count);
   int64_t* values = memory.array<int64_t>(h.dim_count);
+  uint8_t* known = memory.array<uint8_t>(h.dim_count);
   Shape* shapes = memory.array<Shape>(h.tensor_count);
-  if (symbols == nullptr || values == nullptr || shapes == nullptr) return {Code::kOutOfMemory, 0, h.tensor_count, 0};
+  uint8_t* open = memory.array<uint8_t>(h.tensor_count);
+  if (symbols == nullptr || values == nullptr || known == nullptr || shapes == nullptr || open == nullptr)
+    return {Code::kOutOfMemory, 0, h.tensor_count, 0};
 
   Status s = bind_symbols(p, inputs, symbols);
+  if (s.ok()) s = evaluate_records(p, symbols, data, values, known);
+  if (s.ok()) s = check_inputs(p, inputs, values);
+  for (uint32_t t = 0; s.ok() && t < h.tensor_count; ++t) s = make_shape(p, t, values, known, &shapes[t], &open[t]);
   if (!s.ok()) return s;
-  for (uint32_t i = 0; i < h.dim_count; ++i) {
-    const ProgramDim& d = p.dim(i);
-    if (d.op == DimOp::kValue) return {Code::kUnsupported, i, 0, static_cast<uint32_t>(d.a)};
-    // A symbol that is no input's axis has no value; whatever uses it cannot be bound.
-    if (d.op == DimOp::kSymbol && symbols[d.a] < 0) return {Code::kUnsupported, i, 0, static_cast<uint32_t>(d.a)};
-    if (!evaluate(d, values, symbols, &values[i])) return {Code::kCorrupt, i, 0, 0};
-  }
-  if (!(s = check_inputs(p, inputs, values)).ok()) return s;
-
-  for (uint32_t t = 0; t < h.tensor_count; ++t) {
-    const ProgramTensor& tensor = p.tensor(t);
-    shapes[t].rank = tensor.rank;
-    for (uint32_t k = 0; k < tensor.rank; ++k) {
-      const int64_t v = values[tensor.dims[k]];
-      if (v < 0 || v > INT32_MAX) return {Code::kCorrupt, h.dim_count + t, 0x7fffffff, as_dim(v)};
-      shapes[t].dims[k] = static_cast<int32_t>(v);
-    }
-    uint32_t elems = 0;
-    if (!checked_elems(shapes[t], dtype_bytes(tensor.dtype), &elems))
-      return {Code::kCorrupt, h.dim_count + t, 0x7fffffff, 0xffffffffu};
-  }
-  *out = {values, shapes};
+  *out = {values, shapes, open};
   return {};
 }
 

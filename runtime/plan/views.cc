@@ -81,7 +81,10 @@ class Finder {
     return n;
   }
 
-  bool is_free(uint32_t t) const { return p_.tensor(t).kind == TensorKind::kTemporary && v_.wholes[t] == kNoTensor; }
+  bool is_free(uint32_t t) const {
+    if (foreign_.carried != nullptr && foreign_.carried[t] != kNoTensor) return false;
+    return p_.tensor(t).kind == TensorKind::kTemporary && v_.wholes[t] == kNoTensor;
+  }
 
   uint32_t producer(uint32_t t) const {
     for (uint32_t i = 0; i < p_.step_count(); ++i)

@@ -28,6 +28,7 @@ struct Views {
 struct ForeignMemory {
   bool direct;         // the plan may work on inputs and outputs where they are
   bool padded_inputs;  // and read past the ends of inputs
+  const uint32_t* carried = nullptr;  // BindSegment::carried: those tensors lie outside the plan
 };
 
 // Finds views, or none if `elide` is false. False: out of memory.

@@ -114,7 +114,7 @@ const InferCase kCases[] = {
     {"Add", {"f32[8]", "f32[N,H,1]"}, "", "f32[N,H,8]"},
     {"Add", {"f32[N,8]", "f32[4,8]"}, "", "f32[4,8]"},
     {"Add", {"f32[N]", "f32[M]"}, "", "f32[max(M,N)]"},
-    {"Add", {"f32[N-3]", "f32[M]"}, "", "error: cannot tell how dimensions N-3 and M broadcast"},
+    {"Add", {"f32[N-3]", "f32[M]"}, "", "f32[max(M,N-3)]"},
     {"Add", {"f32[N+4]", "f32[3]"}, "", "error: dimensions N+4 and 3 do not broadcast"},
     {"Add", {"f32[3]", "f32[4]"}, "", "error: dimensions 3 and 4 do not broadcast"},
     {"Add", {"f32[3]", "s64[3]"}, "", "error: second input is s64, must be f32"},
@@ -323,9 +323,10 @@ const InferCase kCases[] = {
     {"Dequantize", {"s8[N]"}, "", "error: without quantization parameters"},
     {"Regrid", {"s8[N] quant(scale=1, zero_point=0)"}, "", "s8[N]", kQ},
     {"Regrid", {"f32[N]"}, "", "error: without quantization parameters", kQ},
+#include "tests/graph/infer_cases_move.inc"
 };
 
-// Text of a graph with one node, whose result is left to inference.
+// Text of a graph with one node, whose results are left to inference.
 std::string graph_text(const InferCase& c) {
   std::string sources, operands;
   for (size_t i = 0; i < c.operands.size(); ++i) {
@@ -336,8 +337,10 @@ std::string graph_text(const InferCase& c) {
     const bool constant = text.find(" = ") != std::string::npos;
     sources += std::string(constant ? "constant " : "input ") + name + " : " + text + "\n";
   }
-  const size_t results = find_op(c.op) == nullptr ? 1 : find_op(c.op)->outputs;
-  return "graph {\n" + sources + "%y " + c.quant + (results == 2 ? ", %y1" : "") + " = " + c.op + " (" + operands + ") " + c.attrs + "\noutput %y\n}";
+  std::string results = "%y " + std::string(c.quant);
+  const OpDef* def = find_op(c.op);
+  for (int i = 1; def != nullptr && i < def->outputs; ++i) results += ", %y" + std::to_string(i);
+  return "graph {\n" + sources + results + " = " + c.op + " (" + operands + ") " + c.attrs + "\noutput %y\n}";
 }
 
 std::string infer_text(const InferCase& c) {

@@ -92,11 +92,13 @@ struct OpCase {
 struct OpResult {
   std::string config;
   std::vector<uint8_t> bytes;  // of all outputs, one behind the other
-  template <class T> std::vector<T> as() const {
-    std::vector<T> v(bytes.size() / sizeof(T));
-    if (!v.empty()) std::memcpy(v.data(), bytes.data(), bytes.size());
+  std::vector<std::vector<uint8_t>> parts = {};  // of each output
+  template <class T> static std::vector<T> as(const std::vector<uint8_t>& b) {
+    std::vector<T> v(b.size() / sizeof(T));
+    if (!v.empty()) std::memcpy(v.data(), b.data(), b.size());
     return v;
   }
+  template <class T> std::vector<T> as() const { return as<T>(bytes); }
 };
 
 // A program of one step. Inputs that are not constant are ports in order.
@@ -183,6 +185,10 @@ template <class A> std::vector<OpResult> run_everywhere(const OpCase& c, const A
       next += t.elems() * dtype_bytes(t.dtype);
     }
     run.run(inputs, outputs, nullptr, parallel);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const auto* part = static_cast<const uint8_t*>(outputs[i]);
+      r.parts.emplace_back(part, i + 1 < outputs.size() ? static_cast<const uint8_t*>(outputs[i + 1]) : r.bytes.data() + r.bytes.size());
+    }
     results.push_back(std::move(r));
   }
   return results;
