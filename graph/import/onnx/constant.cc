@@ -2,13 +2,13 @@
 #include <algorithm>
 #include <cstring>
 
-#include "graph/import/onnx/importer.h"
+#include "graph/import/onnx/reshape.h"
 
 namespace lathe::onnx {
 namespace {
 
-// What a node may make from dims alone: more would let a file of a few bytes take all memory.
-constexpr size_t kMaxMadeBytes = size_t{64} << 20;
+// What a node makes from dims alone, as a constant: more would let a file of a few bytes take all memory.
+constexpr size_t kMaxMadeBytes = size_t{64} << 10;
 
 // A constant that the node makes is named after its result.
 Result<void> bind_made(NodeImport& n, ConstTensor t) {
@@ -22,17 +22,9 @@ template <class T> ConstTensor list_tensor(DType dtype, const std::vector<T>& va
   return {{}, dtype, std::move(dims), Constant::of(values)};
 }
 
-Result<size_t> made_bytes(const std::vector<int64_t>& dims, DType dtype) {
-  LATHE_TRY(const size_t bytes, checked_bytes(dims, dtype_bytes(dtype)));
-  if (bytes > kMaxMadeBytes)
-    return fail(Code::kUnsupported,
-                "a constant of dims " + dims_text(dims) + " is over the limit of " + std::to_string(kMaxMadeBytes) + " bytes");
-  return bytes;
-}
-
 // A tensor of `dims` full of `t`'s one element.
 Result<ConstTensor> filled(const ConstTensor& t, const std::vector<int64_t>& dims) {
-  LATHE_TRY(const size_t bytes, made_bytes(dims, t.dtype));
+  LATHE_TRY(const size_t bytes, checked_bytes(dims, dtype_bytes(t.dtype)));
   std::vector<std::byte> out(bytes);
   const size_t size = dtype_bytes(t.dtype);
   for (size_t at = 0; at < bytes; at += size) std::memcpy(&out[at], t.bytes.bytes.data(), size);
@@ -77,6 +69,26 @@ Result<void> import_constant(NodeImport& n) {
   return fail(Code::kInvalidArgument, "the value is missing");
 }
 
+namespace {
+
+// A tensor full of one element: a constant while it is small, so that who needs to know it can.
+Result<bool> bind_small(NodeImport& n, const ConstTensor& element, const std::vector<int64_t>& dims) {
+  LATHE_TRY(const size_t bytes, checked_bytes(dims, dtype_bytes(element.dtype)));
+  if (bytes > kMaxMadeBytes) return false;
+  LATHE_TRY(ConstTensor t, filled(element, dims));
+  LATHE_CHECK_OK(bind_made(n, std::move(t)));
+  return true;
+}
+
+// x in the dims of operand i, which may be known, expressions, or data.
+Result<void> finish_expanded(NodeImport& n, ValueId x, size_t i) {
+  LATHE_TRY(const ValueId given, n.value(i));
+  LATHE_TRY(const ValueId target, extents(n, given, "dims"));
+  return n.finish(Op::kExpand, NoAttrs{}, {x, target});
+}
+
+}  // namespace
+
 Result<void> import_constant_of_shape(NodeImport& n) {
   ConstTensor value = list_tensor<float>(DType::kF32, {0.0f}, true);
   if (const Attribute* a = n.take("value")) {
@@ -85,30 +97,34 @@ Result<void> import_constant_of_shape(NodeImport& n) {
     if (value.elems() != 1)
       return fail(Code::kInvalidArgument, "attribute 'value' has " + std::to_string(value.elems()) + " elements, not 1");
   }
-  LATHE_TRY(const auto dims, n.known_integers(0, "the dims"));
-  LATHE_TRY(ConstTensor t, filled(value, dims));
-  return bind_made(n, std::move(t));
+  const auto dims = n.known_integers(0, "the dims");
+  if (!dims && dims.error().code != Code::kUnsupported) return tl::unexpected<Error>(dims.error());
+  if (dims) {
+    LATHE_TRY(const bool done, bind_small(n, value, *dims));
+    if (done) return {};
+  }
+  value.dims.clear();
+  value.name = n.builder().value_name(n.name() + ":value");
+  LATHE_TRY(const ValueId x, n.builder().constant(value));
+  return finish_expanded(n, x, 0);
 }
 
-// Nothing to do where the dims are already right; a constant is repeated; a computed tensor is refused.
 Result<void> import_expand(NodeImport& n) {
-  LATHE_TRY(const auto target, n.known_integers(1, "the target dims"));
+  const auto target = n.known_integers(1, "the target dims");
+  if (!target && target.error().code != Code::kUnsupported) return tl::unexpected<Error>(target.error());
   LATHE_TRY(const auto data, n.constant(0));
-  if (data && data->elems() == 1) {
-    LATHE_TRY(const auto dims, broadcast_dims(data->dims, target));
-    LATHE_TRY(ConstTensor t, filled(*data, dims));
-    return bind_made(n, std::move(t));
+  if (data && target && data->elems() == 1) {
+    LATHE_TRY(const auto dims, broadcast_dims(data->dims, *target));
+    LATHE_TRY(const bool done, bind_small(n, *data, dims));
+    if (done) return {};
   }
   LATHE_TRY(const ValueId x, n.value(0));
   std::vector<int64_t> dims;
   for (size_t i = 0; i < n.rank(x); ++i) dims.push_back(n.dim(x, i).value_or(-1));
-  const size_t skipped = dims.size() - std::min(dims.size(), target.size());
-  const bool same =
-      target.size() <= dims.size() && std::equal(target.begin(), target.end(), dims.begin() + static_cast<ptrdiff_t>(skipped),
-                                                 [](int64_t t, int64_t d) { return t == 1 || t == d; });
-  if (!same)
-    return fail(Code::kUnsupported,
-                "expanding a tensor of dims " + dims_text(dims) + " to " + dims_text(target) + " is not supported");
+  const bool same = target && target->size() <= dims.size() &&
+                    std::equal(target->begin(), target->end(), dims.end() - static_cast<ptrdiff_t>(target->size()),
+                               [](int64_t t, int64_t d) { return t == 1 || t == d; });
+  if (!same) return finish_expanded(n, x, 1);
   n.bind(n.binding(0));
   return {};
 }

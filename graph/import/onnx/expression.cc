@@ -47,7 +47,7 @@ ValueId Expression::cast(ValueId x, DType to) {
 
 ValueId Expression::reshape(ValueId x, const std::vector<Dim>& dims) {
   if (!ok() || n_.type(x).dims == dims) return x;
-  auto target = reshape_target(n_, x, dims);
+  auto target = reshape_target(n_, "", x, dims);
   return target ? node(Op::kReshape, {x, *target}) : fail_with(std::move(target.error()));
 }
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/arity.h"
+#include "graph/op_def.h"
 
 namespace lathe::onnx {
 namespace {
@@ -189,11 +189,12 @@ Result<float> NodeImport::known_real(size_t i, const char* what) {
   if (!t)
     return fail(Code::kUnsupported,
                 std::string(what) + " '" + std::string(proto_.inputs[i]) + "' is not constant; --const can fix it");
-  if (t->dtype != DType::kF32)
-    return fail(Code::kUnsupported, std::string(what) + " is " + dtype_name(t->dtype) + ", not a float");
   if (t->elems() != 1)
     return fail(Code::kUnsupported, std::string(what) + " has " + std::to_string(t->elems()) + " elements, not 1");
-  return t->bytes.as<float>()[0];
+  if (t->dtype == DType::kF32) return t->bytes.as<float>()[0];
+  const int64_t whole = t->ints()[0];
+  if (whole < -(1 << 24) || whole > 1 << 24) return fail(Code::kUnsupported, std::string(what) + " is " + std::to_string(whole));
+  return static_cast<float>(whole);
 }
 
 Result<std::optional<std::vector<int64_t>>> NodeImport::integers_or_input(std::string_view attribute, int64_t since, size_t i) {
@@ -261,9 +262,15 @@ Result<void> NodeImport::finish(Op op, Attrs attrs, std::vector<ValueId> inputs,
   return {};
 }
 
+Result<std::vector<ValueId>> NodeImport::emit_all(const std::string& tag, Op op, Attrs attrs, std::vector<ValueId> inputs) {
+  std::vector<std::string> names;
+  for (int i = 0; i < op_def(op).outputs; ++i) names.push_back(builder_.value_name(stem(tag) + "." + std::to_string(i)));
+  return add(tag, op, std::move(attrs), std::move(inputs), std::move(names));
+}
+
 Result<void> NodeImport::finish_all(Op op, Attrs attrs, std::vector<ValueId> inputs) {
   std::vector<std::string> names;
-  const size_t count = op_arity(op).out;
+  const size_t count = op_def(op).outputs;
   for (size_t i = 0; i < count; ++i) names.push_back(result_name(i));
   LATHE_TRY(const auto values, add({}, op, std::move(attrs), std::move(inputs), std::move(names)));
   for (size_t i = 0; i < count; ++i) bind(Binding{values[i], nullptr}, i);
@@ -278,6 +285,10 @@ void NodeImport::bind(Binding binding, size_t output) {
 Result<void> NodeImport::bind_constant(ConstTensor t) {
   bind(Binding{kNoId, std::make_shared<const ConstTensor>(std::move(t))});
   return {};
+}
+
+Result<ValueId> NodeImport::scalar_constant(const std::string& tag, float value) {
+  return builder_.constant({builder_.value_name(stem(tag)), DType::kF32, {}, Constant::of(std::vector<float>{value})});
 }
 
 Result<ValueId> NodeImport::integers_constant(const std::string& tag, const std::vector<int64_t>& values) {

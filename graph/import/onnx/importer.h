@@ -113,7 +113,7 @@ class NodeImport {
   Result<std::vector<int64_t>> known_integers(size_t i, const char* what);
   // The same where the elements may be expressions of symbolic dims.
   Result<std::vector<Dim>> known_dims(size_t i, const char* what);
-  // The one element of operand i, a float constant.
+  // The one element of operand i, a constant: a float, or a whole number that a float holds.
   Result<float> known_real(size_t i, const char* what);
   // An integer list that is an attribute before opset `since` and operand i from then on.
   Result<std::optional<std::vector<int64_t>>> integers_or_input(std::string_view attribute, int64_t since, size_t i);
@@ -134,6 +134,8 @@ class NodeImport {
 
   // Appends a node and gives its result. `tag` tells several nodes of one ONNX node apart; the empty tag is the node's own name.
   Result<ValueId> emit(const std::string& tag, Op op, Attrs attrs, std::vector<ValueId> inputs);
+  // All results of a node that has several.
+  Result<std::vector<ValueId>> emit_all(const std::string& tag, Op op, Attrs attrs, std::vector<ValueId> inputs);
   // The same for the node whose result is output `output` of the ONNX node.
   Result<void> finish(Op op, Attrs attrs, std::vector<ValueId> inputs, size_t output = 0, const std::string& tag = {});
   // The node whose results are all outputs of the ONNX node, in order; those that it does not name get names.
@@ -145,6 +147,7 @@ class NodeImport {
 
   // An integer constant of the graph, for operands like a reshape's target.
   Result<ValueId> integers_constant(const std::string& tag, const std::vector<int64_t>& values);
+  Result<ValueId> scalar_constant(const std::string& tag, float value);
 
  private:
   std::string stem(const std::string& tag) const { return tag.empty() ? name_ : name_ + ":" + tag; }

@@ -1,4 +1,4 @@
-// Operators that move data: transpose, concat, slice, split, pad, gather.
+// Operators that move data: transpose, concat, slice, split, pad.
 #include <algorithm>
 #include <numeric>
 
@@ -32,7 +32,6 @@ Result<std::vector<int64_t>> split_sizes(NodeImport& n, const std::optional<std:
     LATHE_CHECK_OK(expect_length(*given, "split", static_cast<size_t>(count)));
     int64_t sum = 0;
     for (int64_t s : *given) {
-      if (s == 0) return fail(Code::kUnsupported, "a part of 0 elements is not supported: tensors cannot be empty");
       if (s < 0 || s > INT32_MAX) return fail(Code::kInvalidArgument, "split has the entry " + std::to_string(s));
       sum += s;
     }
@@ -75,6 +74,24 @@ Result<Slices> read_slices(NodeImport& n) {
   LATHE_CHECK_OK(expect_length(*s.axes, "axes", s.starts->size()));
   LATHE_CHECK_OK(expect_length(*s.steps, "steps", s.starts->size()));
   return s;
+}
+
+// Padding with the input's own elements; what negative pads take away goes first.
+Result<void> finish_border(NodeImport& n, ValueId x, const PadAttrs& pads, BorderMode mode) {
+  PadAttrs cut = pads;
+  BorderAttrs border{pads.before, pads.after, static_cast<int32_t>(mode)};
+  bool cuts = false;
+  for (int32_t i = 0; i < pads.before.count; ++i) {
+    cuts = cuts || pads.before[i] < 0 || pads.after[i] < 0;
+    cut.before.values[i] = std::min(pads.before[i], 0);
+    cut.after.values[i] = std::min(pads.after[i], 0);
+    border.before.values[i] = std::max(pads.before[i], 0);
+    border.after.values[i] = std::max(pads.after[i], 0);
+  }
+  if (cuts) {
+    LATHE_TRY(x, n.emit("cut", Op::kPad, cut, {x}));
+  }
+  return n.finish(Op::kBorder, border, {x});
 }
 
 // The value that constant padding fills in.
@@ -165,7 +182,8 @@ Result<void> import_split(NodeImport& n) {
 // `pads` has the paddings before all axes, then those after; from opset 18 on, of `axes` only.
 Result<void> import_pad(NodeImport& n) {
   LATHE_TRY(const std::string_view mode, n.text("mode", "constant"));
-  if (mode != "constant") return fail(Code::kUnsupported, "mode '" + std::string(mode) + "' is not supported, only 'constant'");
+  if (mode != "constant" && mode != "reflect" && mode != "edge" && (mode != "wrap" || n.opset() < 19))
+    return fail(Code::kInvalidArgument, "attribute 'mode' is '" + std::string(mode) + "'");
   PadAttrs attrs;
   LATHE_TRY(const auto pads, n.integers_or_input("pads", 11, 1));
   LATHE_TRY(attrs.value, pad_value(n));
@@ -183,15 +201,8 @@ Result<void> import_pad(NodeImport& n) {
     attrs.before.values[axes[i]] = clamped((*pads)[i]);
     attrs.after.values[axes[i]] = clamped((*pads)[axes.size() + i]);
   }
-  return n.finish(Op::kPad, attrs, {x});
-}
-
-Result<void> import_gather(NodeImport& n) {
-  LATHE_TRY(const int64_t given, n.integer("axis", 0));
-  LATHE_TRY(const ValueId x, n.value(0));
-  LATHE_TRY(const ValueId indices, n.value(1));
-  LATHE_TRY(const int32_t axis, n.normalized_axis(given, n.rank(x)));
-  return n.finish(Op::kGather, AxisAttrs{axis}, {x, indices});
+  if (mode == "constant") return n.finish(Op::kPad, attrs, {x});
+  return finish_border(n, x, attrs, mode == "reflect" ? BorderMode::kReflect : mode == "edge" ? BorderMode::kEdge : BorderMode::kWrap);
 }
 
 }  // namespace lathe::onnx

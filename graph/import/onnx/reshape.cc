@@ -9,13 +9,13 @@ namespace {
 
 // Elements that are in `from` are gathered from x's shape; the others are numbers, one of them -1 at most. Kept in the graph,
 // where lowering drops it: the target of a reshape must be a value, and only nodes make values that depend on symbols.
-Result<ValueId> computed_target(NodeImport& n, ValueId x, const std::vector<Dim>& dims) {
+Result<ValueId> computed_target(NodeImport& n, const std::string& prefix, ValueId x, const std::vector<Dim>& dims) {
   const std::vector<Dim> from = n.type(x).dims;
-  LATHE_TRY(const ValueId shape, n.emit("shape", Op::kShape, NoAttrs{}, {x}));
+  LATHE_TRY(const ValueId shape, n.emit(prefix + "shape", Op::kShape, NoAttrs{}, {x}));
   std::vector<ValueId> parts;
   bool has_rest = false;
   for (Dim d : dims) {
-    const std::string tag = "target" + std::to_string(parts.size());
+    const std::string tag = prefix + "target" + std::to_string(parts.size());
     const auto number = n.dims().value(d);
     const auto at = std::find(from.begin(), from.end(), d);
     if (!number && at != from.end()) {
@@ -28,16 +28,16 @@ Result<ValueId> computed_target(NodeImport& n, ValueId x, const std::vector<Dim>
     has_rest = has_rest || !number;
     LATHE_TRY(parts.emplace_back(), n.integers_constant(tag, {number.value_or(-1)}));
   }
-  return n.emit("target", Op::kConcat, AxisAttrs{0}, parts);
+  return n.emit(prefix + "target", Op::kConcat, AxisAttrs{0}, parts);
 }
 
 }  // namespace
 
-Result<ValueId> reshape_target(NodeImport& n, ValueId x, const std::vector<Dim>& dims) {
+Result<ValueId> reshape_target(NodeImport& n, const std::string& prefix, ValueId x, const std::vector<Dim>& dims) {
   std::vector<int64_t> numbers;
   for (Dim d : dims) numbers.push_back(n.dims().value(d).value_or(-1));
-  if (std::count(numbers.begin(), numbers.end(), -1) > 1) return computed_target(n, x, dims);
-  return n.integers_constant("target", numbers);
+  if (std::count(numbers.begin(), numbers.end(), -1) > 1) return computed_target(n, prefix, x, dims);
+  return n.integers_constant(prefix + "target", numbers);
 }
 
 Result<std::vector<Dim>> operand_dims(NodeImport& n) {
@@ -59,9 +59,19 @@ Result<std::vector<Dim>> reshaped_dims(NodeImport& n, const std::vector<Dim>& fr
   return inferred[0].type.dims;
 }
 
-Result<void> finish_reshaped(NodeImport& n, ValueId x, const std::vector<Dim>& dims, const std::string& tag) {
-  LATHE_TRY(const ValueId target, reshape_target(n, x, dims));
-  return n.finish(Op::kReshape, NoAttrs{}, {x, target}, 0, tag);
+Result<void> finish_reshaped(NodeImport& n, ValueId x, const std::vector<Dim>& dims, const std::string& tag, size_t output) {
+  LATHE_TRY(const ValueId target, reshape_target(n, tag.empty() ? "" : tag + ":", x, dims));
+  return n.finish(Op::kReshape, NoAttrs{}, {x, target}, output, tag);
+}
+
+Result<ValueId> reshaped(NodeImport& n, const std::string& tag, ValueId x, const std::vector<Dim>& dims) {
+  LATHE_TRY(const ValueId target, reshape_target(n, tag + ":", x, dims));
+  return n.emit(tag, Op::kReshape, NoAttrs{}, {x, target});
+}
+
+Result<ValueId> reshaped(NodeImport& n, const std::string& tag, ValueId x, const std::vector<int64_t>& dims) {
+  LATHE_TRY(const ValueId target, n.integers_constant(tag + ":target", dims));
+  return n.emit(tag, Op::kReshape, NoAttrs{}, {x, target});
 }
 
 Result<void> finish_reshaped(NodeImport& n, const std::vector<Dim>& dims) {

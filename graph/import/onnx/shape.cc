@@ -15,6 +15,19 @@ Result<void> pass_through(NodeImport& n) {
   return {};
 }
 
+// A computed target without a copying 0 is the reshape's own operand; what depends on data is a dim by then, never 0 or -1.
+Result<bool> finish_computed(NodeImport& n) {
+  const Binding b = n.binding(1);
+  if (b.tensor || b.blocked()) return false;
+  LATHE_TRY(const ValueId target, extents(n, b.value, "target"));
+  const auto& contents = n.builder().graph.value(target).contents;
+  if (!contents) return fail(Code::kUnsupported, "the number of target dims is not known");
+  if (std::any_of(contents->begin(), contents->end(), [&](Dim d) { return n.dims().is(d, 0); })) return false;
+  LATHE_TRY(const ValueId x, n.value(0));
+  LATHE_CHECK_OK(n.finish(Op::kReshape, NoAttrs{}, {x, target}));
+  return true;
+}
+
 }  // namespace
 
 Result<void> import_reshape(NodeImport& n) {
@@ -22,12 +35,16 @@ Result<void> import_reshape(NodeImport& n) {
   if (n.opset() >= 14) {
     LATHE_TRY(allow_zero, n.flag("allowzero", false));
   }
+  const auto known = n.known_integers(1, "the target dims");
+  if (!known) {
+    if (known.error().code != Code::kUnsupported) return tl::unexpected<Error>(known.error());
+    LATHE_TRY(const bool done, finish_computed(n));
+    if (done) return {};
+  }
   LATHE_TRY(std::vector<Dim> target, n.known_dims(1, "the target dims"));
   LATHE_TRY(const auto from, operand_dims(n));
   for (size_t i = 0; i < target.size(); ++i) {
-    if (!n.dims().is(target[i], 0)) continue;
-    if (allow_zero)
-      return fail(Code::kUnsupported, "attribute 'allowzero' 1 with a dim of 0 is not supported: tensors cannot be empty");
+    if (!n.dims().is(target[i], 0) || allow_zero) continue;
     if (i >= from.size())
       return fail(Code::kInvalidArgument,
                   "target dim " + std::to_string(i) + " is 0, the input has rank " + std::to_string(from.size()));

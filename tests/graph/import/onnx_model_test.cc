@@ -240,20 +240,19 @@ TEST_CASE("the report says whether batch normalization was folded before export"
 TEST_CASE("everything that is not supported is listed in one error, behind an unsupported node too") {
   TestModel m{.opset = 13};
   m.input("x", {"N", 4}).output("y");
-  m.node({.op = "Einsum", .inputs = {"x"}, .outputs = {"a"}, .name = "first"});
-  m.node({.op = "Pad", .inputs = {"a", "p"}, .outputs = {"b"}, .attributes = {string_attr("mode", "edge")}, .name = "second"});
+  m.node({.op = "GridSample", .inputs = {"x"}, .outputs = {"a"}, .name = "first"});
+  m.node({.op = "MaxPool", .inputs = {"a"}, .outputs = {"b"}, .attributes = {ints_attr("kernel_shape", {1, 1, 1})}, .name = "second"});
   m.node({.op = "Relu", .inputs = {"b"}, .outputs = {"c"}});
   m.node({.op = "Gelu", .inputs = {"c"}, .outputs = {"d"}, .name = "third", .domain = "com.microsoft"});
   m.node({.op = "Relu", .inputs = {"x"}, .outputs = {"e"}, .attributes = {int_attr("odd", 1)}, .name = "fourth"});
   m.node({.op = "Add", .inputs = {"d", "e"}, .outputs = {"y"}});
-  m.weight(i64_tensor("p", {0, 0, 0, 0}));
   const auto result = m.import();
   REQUIRE(!result);
   CHECK(result.error().code == Code::kUnsupported);
   CHECK(result.error().message ==
         "4 things are not supported:\n"
-        "  node 'first' (Einsum, opset 13): operator Einsum is not supported\n"
-        "  node 'second' (Pad, opset 13): mode 'edge' is not supported, only 'constant'\n"
+        "  node 'first' (GridSample, opset 13): operator GridSample is not supported\n"
+        "  node 'second' (MaxPool, opset 13): 3-d windows are not supported, only 1-d and 2-d\n"
         "  node 'third' (com.microsoft.Gelu, opset 13): operators of domain 'com.microsoft' are not supported\n"
         "  node 'fourth' (Relu, opset 13): attribute 'odd' is not supported");
 }

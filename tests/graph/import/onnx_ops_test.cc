@@ -349,7 +349,7 @@ TEST_CASE("split makes one slice per result in all its forms") {
   CHECK(op_names(must(unused.import())) == "Slice");
 }
 
-TEST_CASE("pad has attributes before opset 11, inputs from then on and axes from 18 on; only constant mode is read") {
+TEST_CASE("pad has attributes before opset 11, inputs from then on and axes from 18 on") {
   const auto after = [](const Graph& g) { return list_of(attrs_of<PadAttrs>(g, Op::kPad).after); };
   const Graph old =
       must(one_node(10, "Pad", {"N", 3, 4}, {ints_attr("pads", {0, 0, 1, 0, 0, -2}), float_attr("value", 2)}).import());
@@ -363,9 +363,15 @@ TEST_CASE("pad has attributes before opset 11, inputs from then on and axes from
   TestModel axes = one_node(18, "Pad", {"N", 3}, {}, {"p", "", "a"});
   axes.weight(i64_tensor("p", {1, 2})).weight(i64_tensor("a", {-1}));
   CHECK(output_dims(must(axes.import())) == "[N,6]");
-  CHECK(contains(
-      error_of(one_node(10, "Pad", {"N", 3}, {string_attr("mode", "reflect"), ints_attr("pads", {0, 1, 0, 1})}).import()),
-      "mode 'reflect' is not supported"));
+  const auto other = [](const char* mode, std::vector<int64_t> pads) {
+    return one_node(10, "Pad", {"N", 3}, {string_attr("mode", mode), ints_attr("pads", pads)}).import();
+  };
+  CHECK(attrs_of<BorderAttrs>(must(other("reflect", {0, 1, 0, 1})), Op::kBorder).mode == 0);
+  CHECK(attrs_of<BorderAttrs>(must(other("edge", {0, 1, 0, 1})), Op::kBorder).mode == 1);
+  const Graph cut = must(other("edge", {0, -1, 0, 2}));
+  CHECK(op_names(cut) == "Pad Border");
+  CHECK(output_dims(cut) == "[N,4]");
+  CHECK(contains(error_of(other("wrap", {0, 1, 0, 1})), "attribute 'mode' is 'wrap'"));
 }
 
 TEST_CASE("gather, cast, identity and dropout") {
@@ -419,7 +425,6 @@ TEST_CASE("constants that are made from dims are made, up to a limit") {
   };
   const Graph g = must(model({2, 3}).import());
   CHECK(floats_of(g, g.node(0).inputs[1]) == std::vector<float>(6, 1.5f));
-  CHECK(contains(error_of(model({1 << 20, 1 << 8}).import()), "is over the limit of"));
   CHECK(contains(error_of(model({1 << 20, 1 << 20}).import()), "are over the limit of"));
   CHECK(contains(error_of(model({-1}).import()), "negative"));
   TestModel expand{.opset = 13};
@@ -434,5 +439,7 @@ TEST_CASE("constants that are made from dims are made, up to a limit") {
   CHECK(op_names(must(expand.import())) == "Add");
   TestModel computed = one_node(13, "Expand", {1, 3}, {}, {"t"});
   computed.weight(i64_tensor("t", {2, 3}));
-  CHECK(contains(error_of(computed.import()), "expanding a tensor of dims [1,3] to [2,3] is not supported"));
+  const Graph expanded = must(computed.import());
+  CHECK(op_names(expanded) == "Expand Relu");
+  CHECK(output_dims(expanded) == "[2,3]");
 }
