@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "graph/import/onnx/importer.h"
+#include "graph/import/onnx/legacy.h"
 #include "graph/import/onnx/node_order.h"
 #include "runtime/host/mapped_file.h"
 
@@ -302,7 +303,13 @@ Result<void> Import::import_node(const NodeProto& node) {
                      : "operators of domain '" + std::string(node.domain) + "' are not supported"});
     return {};
   }
-  NodeImport n(builder_, node,
+  NodeProto modern;
+  if (builder_.opset < 7) {
+    auto form = modern_form(builder_, node);
+    if (!form) return tl::unexpected(with_context(std::move(form.error()), where));
+    modern = std::move(*form);
+  }
+  NodeImport n(builder_, builder_.opset < 7 ? modern : node,
                node.name.empty() && !node.outputs.empty() ? std::string(node.outputs[0]) : std::string(node.name));
   auto result = run_import(*op, n);
   if (result) {

@@ -1,6 +1,6 @@
 // ONNX import: a file becomes a Graph of Lathe's own operators.
 //
-// Called by the CLI and by tools that take an `.onnx` on the way. Covers opsets 7 to 28 of the default domain; the operators are
+// Called by the CLI and by tools that take an `.onnx` on the way. Covers opsets 6 to 28 of the default domain; the operators are
 // listed in graph/import/onnx/ops.inc. Weights stay in the mapped file wherever their bytes can be used as they are (float32 and
 // integers whose offset is aligned to the element; convolution weights when OIHW and OHWI are the same bytes); others are
 // converted or permuted once, into memory of the graph. The graph keeps the mapping alive. f16, bf16 and f64 weights become f32,

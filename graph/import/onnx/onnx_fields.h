@@ -106,7 +106,7 @@ enum class ElemType : int32_t {
 inline constexpr int32_t kLocationExternal = 1;
 
 // Opsets of the default domain that the operator list covers, and the oldest IR version with typed attributes.
-inline constexpr int64_t kOldestOpset = 7;
+inline constexpr int64_t kOldestOpset = 6;
 inline constexpr int64_t kNewestOpset = 28;
 inline constexpr int64_t kOldestIrVersion = 3;
 

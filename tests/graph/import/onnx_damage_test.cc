@@ -174,7 +174,7 @@ TEST_CASE("an output of another type than the file declares is an error; other d
 }
 
 TEST_CASE("opsets outside the range are refused by number") {
-  CHECK(contains(error_of(one_node(6, "Relu", {4}).import()), "opset 6 is not supported, only 7 to 28"));
-  CHECK(contains(error_of(one_node(29, "Relu", {4}).import()), "opset 29 is not supported, only 7 to 28"));
+  CHECK(contains(error_of(one_node(5, "Relu", {4}).import()), "opset 5 is not supported, only 6 to 28"));
+  CHECK(contains(error_of(one_node(29, "Relu", {4}).import()), "opset 29 is not supported, only 6 to 28"));
   CHECK(must(one_node(28, "Relu", {4}).import()).outputs().size() == 1);
 }

@@ -73,7 +73,7 @@ TEST_CASE("clip has its bounds as attributes before opset 11 and as inputs from 
   CHECK(crossed.hi == 6.0f);
 }
 
-TEST_CASE("elementwise operators of two inputs broadcast, and their forms before opset 7 are refused") {
+TEST_CASE("elementwise operators of two inputs broadcast, before opset 7 from an axis on") {
   const std::pair<const char*, Op> ops[] = {{"Add", Op::kAdd}, {"Sub", Op::kSub}, {"Mul", Op::kMul}, {"Div", Op::kDiv}};
   for (const auto& [name, op] : ops) {
     TestModel m = one_node(13, name, {"N", 3, 4}, {}, {"b"});
@@ -81,9 +81,26 @@ TEST_CASE("elementwise operators of two inputs broadcast, and their forms before
     const Graph g = must(m.import());
     CHECK(find_node(g, op).inputs.size() == 2);
     CHECK(output_dims(g) == "[N,3,4]");
-    m.opset = 6;
-    CHECK(contains(error_of(m.import()), "opset 6 is not supported"));
+    TestModel old = one_node(6, name, {"N", 3, 4}, {int_attr("broadcast", 1), int_attr("axis", 1)}, {"b"});
+    old.weight(ramp_tensor("b", {3}));
+    const Graph aligned = must(old.import());
+    CHECK(dims_of(aligned, find_node(aligned, op).inputs[1]) == "[3,1]");
+    TestModel computed = one_node(6, name, {"N", 3, 4}, {int_attr("broadcast", 1), int_attr("axis", -2)}, {"b"});
+    computed.input("b", {3});
+    CHECK(op_names(must(computed.import())) == "Reshape " + std::string(name));
+    TestModel last = one_node(6, name, {"N", 3, 4}, {int_attr("broadcast", 1)}, {"b"});
+    last.weight(ramp_tensor("b", {4}));
+    CHECK(op_names(must(last.import())) == name);
+    old.nodes[0].attributes[1] = int_attr("axis", 3);
+    CHECK(contains(error_of(old.import()), "attribute 'axis' is 3 for operands of rank 3 and 1"));
   }
+}
+
+TEST_CASE("opset 6 says whether it is training, which is left out") {
+  TestModel norm = one_node(6, "BatchNormalization", {1, 3, 4, 4}, {int_attr("is_test", 1)}, {"s", "b", "m", "v"});
+  for (const char* name : {"s", "b", "m", "v"}) norm.weight(ramp_tensor(name, {3}));
+  CHECK(op_names(must(norm.import())) == "BatchNorm");
+  CHECK(must(one_node(6, "Dropout", {4}, {int_attr("is_test", 1), float_attr("ratio", 0.5f)}).import()).outputs().size() == 1);
 }
 
 TEST_CASE("gemm becomes a fully connected layer whatever its transposes, alpha, beta and C") {
