@@ -33,7 +33,11 @@ Types infer_mean(const InferInput& in) {
 
 template <Op kOp> Types infer_reduction(const InferInput& in) {
   if (!is_quantized(in.in[0])) LATHE_CHECK_OK(want_type_of(in.in[0], kOp, "input"));
-  return infer_axes(in);
+  LATHE_TRY(auto types, infer_axes(in));
+  // The product of a whole shape is a number of elements.
+  const bool whole = in.in[0].type->dims.size() == 1 && std::get<ReduceAttrs>(in.attrs).axes.count == 1;
+  if (kOp == Op::kReduceProd && whole && in.in[0].contents) types[0].contents = {product(in.dims, *in.in[0].contents)};
+  return types;
 }
 
 // Without keep_dims the result has only the kept axes: each comes from the kept axis of x with the same place among them.

@@ -23,7 +23,8 @@ template <class T> int32_t hot_place(T index, uint32_t depth) {
     if (!(index >= static_cast<T>(-n) && index < static_cast<T>(n))) return -1;
     return resolve_index(static_cast<int64_t>(index), n);
   } else {
-    return resolve_index(static_cast<int64_t>(index), n);
+    const bool beyond = index > T{0} && static_cast<uint64_t>(index) >= depth;
+    return beyond ? -1 : resolve_index(static_cast<int64_t>(index), n);
   }
 }
 

@@ -22,6 +22,8 @@ template <class F> constexpr bool with_number(DType t, F&& f) {
     case DType::kU16: f(uint16_t{0}); return true;
     case DType::kS32: f(int32_t{0}); return true;
     case DType::kS64: f(int64_t{0}); return true;
+    case DType::kU32: f(uint32_t{0}); return true;
+    case DType::kU64: f(uint64_t{0}); return true;
     default: return false;
   }
 }

@@ -306,7 +306,8 @@ Result<void> Import::import_node(const NodeProto& node) {
   NodeProto modern;
   if (builder_.opset < 7) {
     auto form = modern_form(builder_, node);
-    if (!form) return tl::unexpected(with_context(std::move(form.error()), where));
+    if (!form)
+      return tl::unexpected(with_context(std::move(form.error()), node_place(node_label(node), type, builder_.opset)));
     modern = std::move(*form);
   }
   NodeImport n(builder_, builder_.opset < 7 ? modern : node,

@@ -63,11 +63,10 @@ Result<ValueId> absolute_power(NodeImport& n, ValueId x, int64_t p) {
 
 // x^(1/p) for x >= 0.
 Result<ValueId> root(NodeImport& n, ValueId x, int64_t p) {
-  if ((p & (p - 1)) != 0) return fail(Code::kUnsupported, "attribute 'p' " + std::to_string(p) + " is not supported, only powers of 2");
-  for (int64_t i = 2; i <= p; i *= 2) {
-    LATHE_TRY(x, n.emit("root" + std::to_string(i), Op::kSqrt, NoAttrs{}, {x}));
-  }
-  return x;
+  if (p == 1) return x;
+  if (p == 2) return n.emit("root", Op::kSqrt, NoAttrs{}, {x});
+  LATHE_TRY(const ValueId exponent, n.scalar_constant("exponent", 1.0f / static_cast<float>(p)));
+  return n.emit("root", Op::kPow, NoAttrs{}, {x, exponent});
 }
 
 }  // namespace

@@ -97,7 +97,11 @@ Result<void> import_size(NodeImport& n) {
   Dim count = n.dims().constant(1);
   for (Dim d : dims) count = n.dims().mul(count, d);
   const auto known = n.dims().value(count);
-  if (!known) return fail(Code::kUnsupported, "the input's dims must be known; --shape can fix them");
+  if (!known) {
+    LATHE_TRY(const ValueId x, n.value(0));
+    LATHE_TRY(const ValueId shape, n.emit("", Op::kShape, NoAttrs{}, {x}));
+    return n.finish(Op::kReduceProd, ReduceAttrs{{1, {0}}, 0}, {shape}, 0, "product");
+  }
   return n.bind_constant({std::string(n.proto().outputs[0]), DType::kS64, {}, Constant::of(std::vector<int64_t>{*known})});
 }
 

@@ -15,17 +15,27 @@ Result<void> pass_through(NodeImport& n) {
   return {};
 }
 
-// A computed target without a copying 0 is the reshape's own operand; what depends on data is a dim by then, never 0 or -1.
-Result<bool> finish_computed(NodeImport& n) {
+// Whether operand 1 is computed and not known before the program runs.
+bool target_is_data(NodeImport& n) {
   const Binding b = n.binding(1);
   if (b.tensor || b.blocked()) return false;
-  LATHE_TRY(const ValueId target, extents(n, b.value, "target"));
-  const auto& contents = n.builder().graph.value(target).contents;
-  if (!contents) return fail(Code::kUnsupported, "the number of target dims is not known");
-  if (std::any_of(contents->begin(), contents->end(), [&](Dim d) { return n.dims().is(d, 0); })) return false;
+  const auto& contents = n.builder().graph.value(b.value).contents;
+  return !contents || std::any_of(contents->begin(), contents->end(), [&](Dim d) { return n.dims().depends_on_data(d); });
+}
+
+// A computed target is the reshape's own operand. What depends on data is a dim by then, never 0 or -1.
+Result<void> finish_with_target(NodeImport& n) {
+  LATHE_TRY(const ValueId given, n.value(1));
+  LATHE_TRY(const ValueId target, extents(n, given, "target"));
   LATHE_TRY(const ValueId x, n.value(0));
-  LATHE_CHECK_OK(n.finish(Op::kReshape, NoAttrs{}, {x, target}));
-  return true;
+  return n.finish(Op::kReshape, NoAttrs{}, {x, target});
+}
+
+// Whether `dims` can be said with numbers, one -1 and dims of the input.
+bool can_be_said(NodeImport& n, const std::vector<Dim>& from, const std::vector<Dim>& dims) {
+  return std::count_if(dims.begin(), dims.end(), [&](Dim d) {
+           return !n.dims().value(d) && std::find(from.begin(), from.end(), d) == from.end();
+         }) <= 1;
 }
 
 }  // namespace
@@ -35,22 +45,20 @@ Result<void> import_reshape(NodeImport& n) {
   if (n.opset() >= 14) {
     LATHE_TRY(allow_zero, n.flag("allowzero", false));
   }
-  const auto known = n.known_integers(1, "the target dims");
-  if (!known) {
-    if (known.error().code != Code::kUnsupported) return tl::unexpected<Error>(known.error());
-    LATHE_TRY(const bool done, finish_computed(n));
-    if (done) return {};
-  }
+  if (target_is_data(n)) return finish_with_target(n);
   LATHE_TRY(std::vector<Dim> target, n.known_dims(1, "the target dims"));
   LATHE_TRY(const auto from, operand_dims(n));
+  bool copies = false;
   for (size_t i = 0; i < target.size(); ++i) {
     if (!n.dims().is(target[i], 0) || allow_zero) continue;
     if (i >= from.size())
       return fail(Code::kInvalidArgument,
                   "target dim " + std::to_string(i) + " is 0, the input has rank " + std::to_string(from.size()));
     target[i] = from[i];
+    copies = true;
   }
   LATHE_TRY(const auto dims, reshaped_dims(n, from, target));
+  if (!copies && !n.binding(1).tensor && !can_be_said(n, from, dims)) return finish_with_target(n);
   return finish_reshaped(n, dims);
 }
 

@@ -104,7 +104,7 @@ TEST_CASE("what a transposed convolution does not support is named") {
                  "output_shape needs the input's height and width"));
   CHECK(contains(error(conv_transpose({ints_attr("output_shape", {16})})), "output_shape has 1 entries"));
   CHECK(contains(error(conv_transpose({ints_attr("output_padding", {2, 0})})), "output_pad is 2"));
-  CHECK(contains(error(conv_transpose({}, {2, 4, 3}, {1, 2, 9})), "only 2-d transposed convolution"));
+  CHECK(contains(error(conv_transpose({}, {2, 4, 3, 3, 3}, {1, 2, 9, 9, 9})), "only 1-d and 2-d convolution"));
   CHECK(contains(error(conv_transpose({int_attr("group", 3)})), "group is 3 for 2 input channels"));
   CHECK(contains(error(conv_transpose({ints_attr("kernel_shape", {2, 3})})), "kernel_shape is [2,3]"));
 }

@@ -228,13 +228,14 @@ TEST_CASE("reshape reads 0 and -1, constant and computed targets") {
   CHECK(output_dims(must(model(13, {"N", 3, 4}, {-1, 6, 2}).import())) == "[N,6,2]");
   CHECK(output_dims(must(model(13, {"N", "H", 4}, {0, 0, 2, 2}).import())) == "[N,H,2,2]");
   CHECK(output_dims(must(model(14, {"N", 4}, {-1, 2, 2}, {int_attr("allowzero", 1)}).import())) == "[N,2,2]");
-  CHECK(contains(error_of(model(14, {"N", 4}, {0, 2, 2}, {int_attr("allowzero", 1)}).import()), "'allowzero' 1 with a dim of 0"));
+  CHECK(output_dims(must(model(14, {0, 4}, {2, 0, 2}, {int_attr("allowzero", 1)}).import())) == "[2,0,2]");
+  CHECK(contains(error_of(model(14, {"N", 4}, {0, 2, 2}, {int_attr("allowzero", 1)}).import()), "target has 0 elements"));
   CHECK(contains(error_of(model(13, {"N", 4}, {0, 2, 0}).import()), "target dim 2 is 0, the input has rank 2"));
   CHECK(contains(error_of(model(13, {2, 4}, {3, 3}).import()), "9"));
   CHECK(contains(error_of(model(13, {2, 4}, {-1, -1}).import()), "more than one -1"));
   TestModel computed = one_node(13, "Reshape", {2, 4}, {}, {"t"});
   computed.input("t", {2}, ElemType::kInt64);
-  CHECK(contains(error_of(computed.import()), "the target dims 't' are not constant; --const can fix them"));
+  CHECK(output_dims(must(computed.import())) == "[value(0,0),value(0,1)]");
   CHECK(output_dims(must(computed.import({.constants = {{"t", {4, 2}}}}))) == "[4,2]");
 }
 
@@ -457,6 +458,6 @@ TEST_CASE("constants that are made from dims are made, up to a limit") {
   TestModel computed = one_node(13, "Expand", {1, 3}, {}, {"t"});
   computed.weight(i64_tensor("t", {2, 3}));
   const Graph expanded = must(computed.import());
-  CHECK(op_names(expanded) == "Expand Relu");
+  CHECK(op_names(expanded) == "Expand");
   CHECK(output_dims(expanded) == "[2,3]");
 }
