@@ -32,6 +32,7 @@ constexpr Pass kLoweringPasses[] = {
     {"fuse-clamps", passes::fuse_clamps},
     {"fuse-residual", passes::fuse_residual},
     {"fuse-activation", passes::fuse_activation},
+    {"split-weights", passes::split_weights},
     {"lower-dead-code", passes::dead_code},
 };
 

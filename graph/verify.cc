@@ -95,7 +95,7 @@ Result<void> check_types(const Graph& g, const Node& n) {
   return {};
 }
 
-// Weights are symmetric, per tensor or along the op's channel axis; activations are per tensor.
+// Weights are quantized per tensor or along the op's channel axis, activations per tensor.
 Result<void> check_operand_quants(const Graph& g, const Node& n) {
   const OpDef& def = op_def(n.op);
   for (size_t i = 0; i < n.inputs.size(); ++i) {
@@ -107,8 +107,6 @@ Result<void> check_operand_quants(const Graph& g, const Node& n) {
         return about("node", n.name,
                      "weight '" + v.name + "' is quantized along axis " + std::to_string(v.quant->axis) + ", must be " +
                          std::to_string(rule.axis));
-      if (std::any_of(v.quant->zero_points.begin(), v.quant->zero_points.end(), [](int32_t z) { return z != 0; }))
-        return about("node", n.name, "weight '" + v.name + "' has a zero point, must be symmetric");
     } else if (rule.role != QuantRole::kBias && rule.role != QuantRole::kInteger && v.quant->axis != -1) {
       return about("node", n.name, "operand '" + v.name + "' is quantized per channel, must be per tensor");
     }

@@ -38,7 +38,7 @@ Result<size_t> find_input(const ModelInput& input, size_t model_count, const Dat
 }
 
 Result<void> check_fit(const ModelInput& model, const DataInput& data) {
-  if (model.dtype != data.dtype)
+  if (model.dtype != data.dtype && !(model.quantized && data.dtype == DType::kF32))
     return fail(Code::kInvalidArgument, "input '" + model.name + "': the model takes " + dtype_name(model.dtype) +
                                             ", the data set gives " + dtype_name(data.dtype));
   if (dims_fit(model.dims, data.dims)) return {};
@@ -56,6 +56,7 @@ std::vector<ModelInput> model_inputs(const LoadedProgram& program) {
     ModelInput& input = inputs.emplace_back();
     if (tensor.port < program.input_names.size()) input.name = program.input_names[tensor.port];
     input.dtype = tensor.dtype;
+    input.quantized = tensor.dtype == DType::kS8 && (tensor.flags & kTensorHasQuant) != 0;
     for (uint32_t i = 0; i < tensor.rank; ++i) {
       const ProgramDim& d = program.program.dim(tensor.dims[i]);
       input.dims.push_back(d.op == DimOp::kConst ? d.a : -1);
@@ -78,6 +79,20 @@ Result<std::vector<size_t>> match_inputs(const std::vector<ModelInput>& model, c
   return matching;
 }
 
+namespace {
+
+// Sample `index` as element `b` of the batch in input k: straight into the runner's buffer, or quantized on the way.
+Result<void> fill(Runner& runner, size_t k, const DataInput& input, const DataSplit& split, size_t data_input, uint64_t index,
+                  uint32_t b) {
+  if (runner.input_tensor(k).dtype == input.dtype) return split.fill(data_input, index, runner.input(k) + b * input.bytes);
+  std::vector<float> sample(input.bytes / sizeof(float));
+  LATHE_CHECK_OK(split.fill(data_input, index, reinterpret_cast<uint8_t*>(sample.data())));
+  runner.load_real(k, b * sample.size(), sample);
+  return {};
+}
+
+}  // namespace
+
 Result<uint64_t> predict(Runner& runner, const Dataset& data, const DataSplit& split, const std::vector<size_t>& matching,
                          const PredictOptions& options, const OutputSink& sink) {
   const uint64_t count = options.limit == 0 ? split.size() : std::min<uint64_t>(options.limit, split.size());
@@ -93,7 +108,7 @@ Result<uint64_t> predict(Runner& runner, const Dataset& data, const DataSplit& s
     if (first == 0 || batch != wanted) LATHE_CHECK_OK(runner.bind(shapes));
     for (size_t k = 0; k < matching.size(); ++k)
       for (uint32_t b = 0; b < batch; ++b)
-        LATHE_CHECK_OK(split.fill(matching[k], first + b, runner.input(k) + b * data.inputs()[matching[k]].bytes));
+        LATHE_CHECK_OK(fill(runner, k, data.inputs()[matching[k]], split, matching[k], first + b, b));
     LATHE_CHECK_OK(runner.run());
     for (size_t o = 0; o < values.size(); ++o) LATHE_CHECK_OK(runner.output_values(o, &values[o]));
     for (uint32_t b = 0; b < batch; ++b) {

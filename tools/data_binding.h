@@ -17,10 +17,11 @@ struct ModelInput {
   std::string name;
   DType dtype = DType::kF32;
   std::vector<int64_t> dims;  // with batch; -1 where open
+  bool quantized = false;     // s8 with parameters: real values will do too
 };
 
-// For every model input the index of the data set's input: by name, or one for one. Errors: names that do not match, another
-// dtype, dims that differ
+// For every model input the index of the data set's input: by name, or one for one. A quantized input
+// takes f32 data, too. Errors: names that do not match, another dtype, dims that differ
 // ("input 'image': the model takes 1x28x28, the data set gives 3x32x32"), preprocessing that differs from what the model stores.
 Result<std::vector<size_t>> match_inputs(const std::vector<ModelInput>& model, const std::map<std::string, std::string>& metadata,
                                          const Dataset& data);

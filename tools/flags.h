@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 #include "graph/file/model_file.h"
-#include "graph/import/onnx/import_onnx.h"
+#include "graph/import/import.h"
 #include "runtime/host/session.h"
 
 namespace CLI {

@@ -33,7 +33,7 @@ void fill_inputs(Runner& runner, uint64_t seed) {
 }  // namespace
 
 void MeasureFlags::add_to(CLI::App& app) {
-  app.add_option("model", model, ".lathe or .onnx file")->required();
+  app.add_option("model", model, ".lathe, .onnx or .tflite file")->required();
   app.add_option("--batch", batch, "samples per run")->capture_default_str();
   app.add_option("--seconds", seconds, "how long to measure, after a quarter of it (at most a second) as warm-up")
       ->capture_default_str()

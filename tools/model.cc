@@ -3,32 +3,27 @@
 #include <filesystem>
 #include <system_error>
 
-#include "graph/import/onnx/import_onnx.h"
+#include "graph/import/import.h"
 #include "graph/lower/load.h"
 
 namespace lathe::tools {
 namespace {
 
-bool has_extension(const std::string& path, std::string_view extension) {
-  return std::filesystem::path(path).extension() == extension;
-}
+bool is_lathe(const std::string& path) { return std::filesystem::path(path).extension() == ".lathe"; }
 
 Result<void> check_kind(const std::string& path) {
-  if (has_extension(path, ".tflite"))
-    return fail(Code::kUnsupported, path + ": TFLite models cannot be imported by this version");
-  if (!has_extension(path, ".onnx") && !has_extension(path, ".lathe"))
-    return fail(Code::kInvalidArgument, path + ": a model file ends in .onnx or .lathe");
-  return {};
+  if (is_lathe(path) || is_importable(path)) return {};
+  return fail(Code::kInvalidArgument, path + ": a model file ends in .onnx, .tflite or .lathe");
 }
 
 }  // namespace
 
 Result<ModelFile> load_model(const std::string& path, const ImportFlags& import) {
   LATHE_CHECK_OK(check_kind(path));
-  if (!has_extension(path, ".onnx")) return read_model(path);
+  if (is_lathe(path)) return read_model(path);
   LATHE_TRY(const ImportOptions options, import.options());
   ModelFile model;
-  LATHE_TRY(model.graph, import_onnx(path, options));
+  LATHE_TRY(model.graph, import_model(path, options));
   return model;
 }
 
@@ -42,7 +37,7 @@ Result<HostModel> load_host_model(const std::string& path, const ImportFlags& im
   HostModel model;
   std::error_code error;
   model.file_bytes = std::filesystem::file_size(path, error);
-  if (has_extension(path, ".onnx")) {
+  if (!is_lathe(path)) {
     LATHE_TRY(const Graph graph, load_graph(path, import));
     model.metadata = graph.metadata;
     LATHE_TRY(model.program, compile_for_host(graph));

@@ -1,4 +1,4 @@
-// Any model file, as a graph or as a program for this host: .onnx is imported on the way.
+// Any model file, as a graph or as a program for this host: .onnx and .tflite are imported on the way.
 #pragma once
 #include <map>
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace lathe::tools {
 
-// The graph and what its file keeps beside it (calibration, self-checks: an .onnx has neither), from one reading. Errors name the
+// The graph and what its file keeps beside it (calibration, self-checks: an imported one has neither), from one reading. Errors name the
 // file; a file that is no model, or of a kind that this version cannot read, is one of them.
 Result<ModelFile> load_model(const std::string& path, const ImportFlags& import);
 // The graph alone.

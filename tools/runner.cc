@@ -1,5 +1,7 @@
 #include "tools/runner.h"
 
+#include <algorithm>
+
 #include "lathe/arith.h"
 #include "runtime/host/ports.h"
 
@@ -90,6 +92,17 @@ Result<void> Runner::bind(const std::vector<Shape>& input_shapes) {
     output_pointers_.push_back(outputs_[i].data());
   }
   return {};
+}
+
+void Runner::load_real(size_t i, size_t first, std::span<const float> values) {
+  const ProgramTensor& t = input_tensor(i);
+  if (t.dtype == DType::kF32) {
+    std::copy(values.begin(), values.end(), reinterpret_cast<float*>(input(i)) + first);
+    return;
+  }
+  const QuantParams& q = t.quant;
+  auto* to = reinterpret_cast<int8_t*>(input(i)) + first;
+  for (const float v : values) *to++ = static_cast<int8_t>(quantize(v, q.scale, q.zero_point, q.qmin, q.qmax));
 }
 
 Result<void> Runner::run() { return session_->run(input_pointers_, output_pointers_); }

@@ -4,6 +4,7 @@
 // thread at a time.
 #pragma once
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,9 @@ class Runner {
   const Shape& output_shape(size_t i) { return session_->output_shape(static_cast<uint32_t>(i)); }
   // Buffers of the bound shapes, dense, in the program's dtypes.
   uint8_t* input(size_t i) { return inputs_[i].data(); }
+  // Writes elements of input i, from `first` on, from real values: as they are, or on the grid of an 8-bit input with parameters.
+  // Requires: the input is f32 or quantized s8, and has that many elements.
+  void load_real(size_t i, size_t first, std::span<const float> values);
   const uint8_t* output(size_t i) const {
     const auto port = static_cast<uint32_t>(i);
     return session_->is_open(port) ? session_->output_data(port) : outputs_[i].data();

@@ -93,9 +93,12 @@ Result<void> lower_real(Lowering& state, const Node& node, const ConvPacking& pa
   return state.emit(node, node.op, node.attrs, std::move(in));
 }
 
-// Scales per output channel. Inference has seen to it that the weights are symmetric.
+// Scales per output channel of weights that are symmetric, as pass split-weights leaves them.
 Result<std::vector<float>> weight_scales(const Value& w, size_t channels) {
   if (!w.quant) return fail(Code::kInvalidArgument, "weight '" + w.name + "' has no quantization parameters");
+  for (const int32_t z : w.quant->zero_points)
+    if (z != 0)
+      return fail(Code::kUnsupported, "weight '" + w.name + "' has zero point " + std::to_string(z) + ", must be symmetric");
   if (w.quant->scales.size() == 1) return std::vector<float>(channels, w.quant->scales[0]);
   if (w.quant->axis != 0 || w.quant->scales.size() != channels) {
     return fail(Code::kUnsupported, "weight '" + w.name + "' has " + std::to_string(w.quant->scales.size()) +

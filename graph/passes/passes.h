@@ -35,6 +35,8 @@ Result<void> fuse_scale(Rewriter& rewriter);
 Result<void> fuse_layer_norm(Rewriter& rewriter);
 Result<void> fuse_gelu(Rewriter& rewriter);
 Result<void> fuse_silu(Rewriter& rewriter);
+// Weights with a zero point become symmetric, in several parts where they need more than 8 bits.
+Result<void> split_weights(Rewriter& rewriter);
 // Zero padding goes into the convolution or pool that reads it.
 Result<void> fuse_pad(Rewriter& rewriter);
 // A clamp of a clamp is one clamp.

@@ -79,7 +79,7 @@ Result<void> run(const Options& o) {
 
 Action setup(CLI::App& app) {
   auto o = std::make_shared<Options>();
-  app.add_option("model", o->model, ".lathe or .onnx file (float)")->required();
+  app.add_option("model", o->model, ".lathe, .onnx or .tflite file (float)")->required();
   app.add_option("-o,--output", o->output,
                  ".lathe file to write: the model with its ranges, which `quantize` then takes without --data");
   app.add_flag("--json", o->json, "print JSON");

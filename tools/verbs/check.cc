@@ -138,7 +138,7 @@ Result<void> run(const Options& o) {
 
 Action setup(CLI::App& app) {
   auto o = std::make_shared<Options>();
-  app.add_option("model", o->first, ".lathe or .onnx file; alone: checks the file's integrity and runs its self-checks")
+  app.add_option("model", o->first, ".lathe, .onnx or .tflite file; alone: checks the file's integrity and runs its self-checks")
       ->required();
   app.add_option("other", o->second, "a second model, compared with the first as the reference");
   app.add_option("--data", o->data, "data set (TOML) for two models; reads its split test");

@@ -63,7 +63,7 @@ Result<void> run(const Options& o) {
 
 Action setup(CLI::App& app) {
   auto o = std::make_shared<Options>();
-  app.add_option("model", o->model, ".lathe or .onnx file")->required();
+  app.add_option("model", o->model, ".lathe, .onnx or .tflite file")->required();
   o->write.add_to(app);
   app.add_option("--dtype", o->dtype, "f16: store activations and weights of a float model in half precision")
       ->check(CLI::IsMember({"f16"}));

@@ -76,7 +76,7 @@ Result<void> run(const Options& o) {
 
 Action setup(CLI::App& app) {
   auto o = std::make_shared<Options>();
-  app.add_option("model", o->model, ".lathe or .onnx file")->required();
+  app.add_option("model", o->model, ".lathe, .onnx or .tflite file")->required();
   app.add_flag("--full", o->full, "with the contents of every constant");
   auto* lowered = app.add_flag("--lowered", o->lowered, "after the passes that lowering applies");
   app.add_flag("--print-changed", o->print_changed, "with --lowered: the graph after every pass that changed it")->needs(lowered);

@@ -123,7 +123,7 @@ Result<void> run(const Options& o) {
 
 Action setup(CLI::App& app) {
   auto o = std::make_shared<Options>();
-  app.add_option("model", o->model, ".lathe or .onnx file")->required();
+  app.add_option("model", o->model, ".lathe, .onnx or .tflite file")->required();
   app.add_option("--data", o->data, "data set (TOML); reads its split test")->required();
   app.add_option("--limit", o->limit, "samples at most, from the start of the split; 0: all")->capture_default_str();
   app.add_option("--batch", o->batch, "samples per run; 0: 16 where the model leaves it open, else 1")->capture_default_str();

@@ -1,10 +1,10 @@
-// lathe import: an ONNX file becomes a .lathe file that the other verbs take.
+// lathe import: a model of another format becomes a .lathe file that the other verbs take.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 
 #include "graph/file/model_file.h"
-#include "graph/import/onnx/import_onnx.h"
+#include "graph/import/import.h"
 #include "tools/flags.h"
 #include "tools/print_graph.h"
 #include "tools/verb.h"
@@ -19,7 +19,7 @@ struct Options {
 };
 
 void print_report(const ImportReport& report) {
-  std::printf("opset %lld, ir version %lld", static_cast<long long>(report.opset), static_cast<long long>(report.ir_version));
+  std::printf("%s", report.format.c_str());
   if (!report.producer.empty()) std::printf(", made by %s", report.producer.c_str());
   std::printf("\n");
   std::string ops;
@@ -33,7 +33,7 @@ Result<void> run(const Options& o) {
   options.passes.stop_after = o.stop_after;
   if (o.print_changed) options.passes.on_changed = print_changed_graph;
   ImportReport report;
-  LATHE_TRY(const Graph graph, import_onnx(o.input, options, &report));
+  LATHE_TRY(const Graph graph, import_model(o.input, options, &report));
   LATHE_CHECK_OK(write_model(o.output, graph));
   print_report(report);
   std::printf("wrote %s\n", o.output.c_str());
@@ -42,7 +42,7 @@ Result<void> run(const Options& o) {
 
 Action setup(CLI::App& app) {
   auto o = std::make_shared<Options>();
-  app.add_option("model", o->input, "ONNX file")->required();
+  app.add_option("model", o->input, ".onnx or .tflite file")->required();
   app.add_option("-o,--output", o->output, ".lathe file to write")->required();
   app.add_flag("--print-changed", o->print_changed, "print the graph after every pass that changed it");
   app.add_option("--stop-after", o->stop_after, "name of the last pass to run");
@@ -52,6 +52,6 @@ Action setup(CLI::App& app) {
 
 }  // namespace
 
-const Verb kVerb_import{"import", "turn an ONNX model into a .lathe file", "lathe import model.onnx -o model.lathe", setup};
+const Verb kVerb_import{"import", "turn an ONNX or TFLite model into a .lathe file", "lathe import model.onnx -o model.lathe", setup};
 
 }  // namespace lathe::tools

@@ -131,7 +131,7 @@ Result<void> run(const Options& o) {
 
 Action setup(CLI::App& app) {
   auto o = std::make_shared<Options>();
-  app.add_option("model", o->model, ".lathe or .onnx file (float)")->required();
+  app.add_option("model", o->model, ".lathe, .onnx or .tflite file (float)")->required();
   o->write.add_to(app);
   app.add_option("--keep", o->keep, "operators that stay float: a node's name, a pattern with * and ?, or an op type")
       ->type_name("NAME");

@@ -103,7 +103,7 @@ Result<void> load(Runner& runner, const std::vector<NamedTensor>& tensors, const
   for (const ModelInput& input : inputs) {
     LATHE_TRY(const HostTensor* found, pick(tensors, input, inputs.size()));
     HostTensor tensor = input.dtype == DType::kF32 ? to_f32(*found) : *found;
-    if (tensor.dtype != input.dtype)
+    if (tensor.dtype != input.dtype && !(input.quantized && tensor.dtype == DType::kF32))
       return fail(Code::kInvalidArgument, "input '" + input.name + "': the model takes " + dtype_name(input.dtype) +
                                               ", the file has " + dtype_name(tensor.dtype));
     LATHE_TRY(const Shape shape, input_shape(tensor, input));
@@ -111,7 +111,14 @@ Result<void> load(Runner& runner, const std::vector<NamedTensor>& tensors, const
     ready.push_back(std::move(tensor));
   }
   LATHE_CHECK_OK(runner.bind(shapes));
-  for (size_t i = 0; i < ready.size(); ++i) std::memcpy(runner.input(i), ready[i].bytes.data(), ready[i].bytes.size());
+  for (size_t i = 0; i < ready.size(); ++i) {
+    const HostTensor& t = ready[i];
+    if (t.dtype == DType::kF32) {
+      runner.load_real(i, 0, {reinterpret_cast<const float*>(t.bytes.data()), t.bytes.size() / sizeof(float)});
+    } else {
+      std::memcpy(runner.input(i), t.bytes.data(), t.bytes.size());
+    }
+  }
   return {};
 }
 
@@ -193,7 +200,7 @@ Result<void> run(const Options& o) {
 
 Action setup(CLI::App& app) {
   auto o = std::make_shared<Options>();
-  app.add_option("model", o->model, ".lathe or .onnx file")->required();
+  app.add_option("model", o->model, ".lathe, .onnx or .tflite file")->required();
   app.add_option(
          "--input", o->inputs,
          "[name=]FILE: .npy, .npz (arrays by input name) or a picture (.png, .jpg, .bmp; uses the model's stored preprocessing)")

@@ -93,6 +93,7 @@ Result<void> Import::read_header() {
   LATHE_TRY(builder_.opset, default_opset(model_));
   report_.opset = builder_.opset;
   report_.ir_version = model_.ir_version;
+  report_.format = "opset " + std::to_string(builder_.opset) + ", ir version " + std::to_string(model_.ir_version);
   report_.producer = std::string(model_.producer_name);
   if (!model_.producer_version.empty()) report_.producer += " " + std::string(model_.producer_version);
   for (const NodeProto& node : proto_.nodes) {

@@ -1,0 +1,132 @@
+// Models of one TFLite operator each, against what LiteRT's reference kernels computed (tests/oracle/make_tflite_ops.py).
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "data/npy.h"
+#include "graph/import/tflite/import_tflite.h"
+#include "graph/lower/load.h"
+#include "runtime/host/cpu.h"
+#include "runtime/host/session.h"
+#include "tests/graph/import/import_checks.h"
+
+using namespace lathe;
+using namespace lathe::test;
+
+namespace {
+
+struct Case {
+  HostTensor model;
+  std::map<std::string, HostTensor> inputs, outputs;  // by key: in0, in1, ...
+};
+
+std::map<std::string, Case> read_cases() {
+  auto arrays = read_npz(std::string(LATHE_SOURCE_ROOT) + "/tests/oracle/expected/tflite_ops.npz");
+  if (!arrays) FAIL(arrays.error().message);
+  std::map<std::string, Case> cases;
+  for (NamedTensor& a : *arrays) {
+    const size_t colon = a.name.find(':');
+    Case& c = cases[a.name.substr(0, colon)];
+    const std::string key = a.name.substr(colon + 1);
+    if (key == "model") c.model = std::move(a.tensor);
+    else (key.starts_with("in") ? c.inputs : c.outputs)[key] = std::move(a.tensor);
+  }
+  return cases;
+}
+
+// uint8 values with a scale are s8 here.
+void shift(HostTensor& t, const Graph& g, ValueId v) {
+  if (t.dtype != DType::kU8 || g.value(v).type.dtype != DType::kS8) return;
+  for (std::byte& b : t.bytes) b ^= std::byte{0x80};
+  t.dtype = DType::kS8;
+}
+
+Result<Graph> import_case(const Case& c) {
+  const auto owner = std::make_shared<std::vector<std::byte>>(c.model.bytes.begin(), c.model.bytes.end());
+  return import_tflite(owner, std::span<const std::byte>(*owner), {}, nullptr);
+}
+
+std::vector<double> numbers(const HostTensor& t) {
+  std::vector<double> out;
+  const auto append = [&]<class T>(std::span<const T> s) { out.assign(s.begin(), s.end()); };
+  if (t.dtype == DType::kF32) append(t.as<float>());
+  else if (t.dtype == DType::kS8) append(t.as<int8_t>());
+  else FAIL("an output is " << dtype_name(t.dtype));
+  return out;
+}
+
+// Integers may be a step apart, floats 1e-5 of the largest.
+void check_output(const Graph& g, ValueId v, const std::byte* got, HostTensor expected) {
+  shift(expected, g, v);
+  REQUIRE(g.value(v).type.dtype == expected.dtype);
+  HostTensor result{expected.dtype, expected.dims, {}};
+  result.bytes.assign(got, got + expected.bytes.size());
+  const std::vector<double> a = numbers(result), b = numbers(expected);
+  double worst = 0, largest = 1e-30;
+  size_t differing = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    worst = std::fmax(worst, std::fabs(a[i] - b[i]));
+    largest = std::fmax(largest, std::fabs(b[i]));
+    differing += a[i] != b[i] ? 1 : 0;
+  }
+  if (expected.dtype == DType::kF32) {
+    CHECK(worst <= 1e-5 * largest);
+  } else {
+    CHECK(worst <= 1);
+    CHECK(differing * 5 <= a.size() + 5);  // ties, not a bias
+  }
+}
+
+void check_case(Case c, const Graph& g) {
+  auto program = compile_for_host(g);
+  if (!program) FAIL(program.error().message);
+  auto isa = machine_isa();
+  if (!isa) FAIL(isa.error().message);
+  auto session = HostSession::create(*program, {*isa, 1});
+  if (!session) FAIL(session.error().message);
+  std::vector<Shape> shapes;
+  std::vector<const void*> in;
+  REQUIRE(c.inputs.size() == g.inputs().size());
+  for (size_t i = 0; i < g.inputs().size(); ++i) {
+    HostTensor& t = c.inputs.at("in" + std::to_string(i));
+    shift(t, g, g.inputs()[i]);
+    REQUIRE(t.dtype == g.value(g.inputs()[i]).type.dtype);
+    Shape shape;
+    for (const int64_t d : t.dims) shape.dims[shape.rank++] = static_cast<int32_t>(d);
+    shapes.push_back(shape);
+    in.push_back(t.bytes.data());
+  }
+  const auto bound = (*session)->bind(shapes);
+  if (!bound) FAIL(bound.error().message);
+  std::vector<std::vector<std::byte>> results;
+  std::vector<void*> out;
+  for (uint32_t i = 0; i < g.outputs().size(); ++i) {
+    const HostTensor& expected = c.outputs.at("out" + std::to_string(i));
+    const Shape& shape = (*session)->output_shape(i);
+    REQUIRE(std::vector<int64_t>(shape.dims, shape.dims + shape.rank) == expected.dims);
+    results.emplace_back(expected.bytes.size());
+    out.push_back(results.back().data());
+  }
+  const auto ran = (*session)->run(in, out);
+  if (!ran) FAIL(ran.error().message);
+  for (size_t i = 0; i < results.size(); ++i)
+    check_output(g, g.outputs()[i], results[i].data(), c.outputs.at("out" + std::to_string(i)));
+}
+
+}  // namespace
+
+TEST_CASE("every tflite operator computes what LiteRT's reference kernel does") {
+  const std::set<std::string> unsupported = {"abs", "elu", "log"};
+  const auto cases = read_cases();
+  CHECK(cases.size() > 100);
+  for (const auto& [name, c] : cases) {
+    CAPTURE(name);
+    const auto g = import_case(c);
+    if (unsupported.contains(name)) {
+      CHECK(contains(error_of(g), "the operator is not supported"));
+      continue;
+    }
+    if (!g) FAIL_CHECK(g.error().message);
+    else check_case(c, *g);
+  }
+}
