@@ -168,8 +168,8 @@ TEST_CASE("missing, foreign and damaged model files are one line each") {
   const TempFolder folder;
   check_refused(run_lathe({"import", folder.file("no.onnx"), "-o", folder.file("x.lathe")}), {"no.onnx"});
   check_refused(run_lathe({"bench", folder.file("no.lathe")}), {"no.lathe"});
-  check_refused(run_lathe({"bench", kData}), {"ends in .onnx or .lathe"});
-  check_refused(run_lathe({"bench", folder.file("m.tflite")}), {"TFLite"});
+  check_refused(run_lathe({"bench", kData}), {"ends in .onnx, .tflite or .lathe"});
+  check_refused(run_lathe({"bench", folder.file("m.tflite")}), {"m.tflite"});
   spill(folder.file("text.lathe"), "this is no model, but it is longer than a header of sixty-four bytes would be");
   check_refused(run_lathe({"bench", folder.file("text.lathe")}), {"text.lathe"});
   const std::string whole = slurp(int8_model()), onnx = slurp(kModel);
