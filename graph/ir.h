@@ -32,7 +32,8 @@ using Attrs = std::variant<NoAttrs, Conv2dAttrs, FullyConnectedAttrs, BatchNormA
                            ModAttrs, BitShiftAttrs, EluAttrs, HardSigmoidAttrs, ArgAttrs, TopKAttrs, CumulateAttrs, TriluAttrs,
                            // runtime/attrs_move.h
                            ExtentsAttrs, BorderAttrs, TileAttrs, GatherNdAttrs, ScatterAttrs, TensorScatterAttrs, UniqueAttrs, OneHotAttrs,
-                           ReverseSequenceAttrs, Col2ImAttrs, ArgMaxPoolAttrs, ResizeAttrs, RoiAlignAttrs, EinsumAttrs>;
+                           ReverseSequenceAttrs, Col2ImAttrs, ArgMaxPoolAttrs, ResizeAttrs, RoiAlignAttrs, EinsumAttrs,
+                           QuantizeLinearAttrs, DequantizeLinearAttrs>;
 // The attribute struct of `op` with its defaults.
 Attrs default_attrs(Op op);
 

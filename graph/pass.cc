@@ -10,6 +10,8 @@ constexpr Pass kImportPasses[] = {
     {"fold-constants", passes::fold_constants},
     {"drop-identities", passes::drop_identities},
     {"cancel-transposes", passes::cancel_transposes},
+    {"fuse-quantized", passes::fuse_quantized},
+    {"fuse-dynamic", passes::fuse_dynamic},
     {"fold-flatten", passes::fold_flatten},
     {"dead-code", passes::dead_code},
 };

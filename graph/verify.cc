@@ -95,7 +95,8 @@ Result<void> check_types(const Graph& g, const Node& n) {
   return {};
 }
 
-// Weights are quantized per tensor or along the op's channel axis, activations per tensor.
+// Weights are quantized per tensor or along the op's channel axis, activations per tensor. A Dequantize of a constant takes any
+// parameters: it is a weight on its way to the op that reads it.
 Result<void> check_operand_quants(const Graph& g, const Node& n) {
   const OpDef& def = op_def(n.op);
   for (size_t i = 0; i < n.inputs.size(); ++i) {
@@ -107,7 +108,8 @@ Result<void> check_operand_quants(const Graph& g, const Node& n) {
         return about("node", n.name,
                      "weight '" + v.name + "' is quantized along axis " + std::to_string(v.quant->axis) + ", must be " +
                          std::to_string(rule.axis));
-    } else if (rule.role != QuantRole::kBias && rule.role != QuantRole::kInteger && v.quant->axis != -1) {
+    } else if (rule.role != QuantRole::kBias && rule.role != QuantRole::kInteger && v.quant->axis != -1 &&
+               !(n.op == Op::kDequantize && v.kind == ValueKind::kConstant)) {
       return about("node", n.name, "operand '" + v.name + "' is quantized per channel, must be per tensor");
     }
   }

@@ -100,6 +100,13 @@ constexpr Arity op_arity(Op op) {
     case Op::kDequantize:
     case Op::kRegrid: return {1, 1, 1, 1};
     case Op::kTopK: return {1, 1, 1, 2};
+    case Op::kFromInteger:
+    case Op::kToInteger: return {1, 1, 1, 1};
+    case Op::kQuantizeLinear:
+    case Op::kDequantizeLinear: return {2, 3, 2, 1};
+    case Op::kDynamicQuantizeLinear: return {1, 1, 1, 3};
+    case Op::kMatMulInteger:
+    case Op::kConvInteger: return {2, 4, 2, 1};
     case Op::kAssign: return {2, 2, 2, 0};  // variable, value
     case Op::kExtents:
     case Op::kTrim:

@@ -319,4 +319,28 @@ struct CastAttrs {
   constexpr bool operator==(const CastAttrs&) const = default;
 };
 
+// y = saturate(rne(x / scale) + zero_point) in the integer type `to` (a DType number), without parameters. scale and zero_point have
+// one element, or one per index of `axis`, or with block > 0 one per `block` indices of it and x's dims otherwise.
+struct QuantizeLinearAttrs {
+  static constexpr bool kEmpty = false;
+  int32_t axis = 0;
+  int32_t block = 0;
+  int32_t to = static_cast<int32_t>(DType::kU8);
+  template <class Self, class V> static constexpr void visit(Self& s, V&& v) {
+    v("axis", s.axis);
+    v("block", s.block);
+    v("to", s.to);
+  }
+  constexpr bool operator==(const QuantizeLinearAttrs&) const = default;
+};
+
+// y = (x - zero_point) * scale; otherwise as QuantizeLinear.
+struct DequantizeLinearAttrs {
+  static constexpr bool kEmpty = false;
+  int32_t axis = 0;
+  int32_t block = 0;
+  template <class Self, class V> static constexpr void visit(Self& s, V&& v) { v("axis", s.axis); v("block", s.block); }
+  constexpr bool operator==(const DequantizeLinearAttrs&) const = default;
+};
+
 }  // namespace lathe

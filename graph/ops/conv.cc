@@ -18,14 +18,11 @@ Result<void> check_groups(DimTable& dims, int64_t groups, Dim input_channels, co
   return {};
 }
 
-}  // namespace
-
-Types infer_convolution(const InferInput& in, int64_t groups, const ConvExtent& extent) {
+// Dims of the result.
+Result<std::vector<Dim>> convolved(const InferInput& in, int64_t groups, const ConvExtent& extent) {
   const OperandView &x = in.in[0], &w = in.in[1];
-  LATHE_CHECK_OK(want_real(x, "input"));
   LATHE_CHECK_OK(want_rank(x, 4, "input"));
   LATHE_CHECK_OK(want_rank(w, 4, "weight"));
-  LATHE_CHECK_OK(want_same_kind(x, w, "weight"));
   LATHE_CHECK_OK(check_groups(in.dims, groups, x.type->dims[3], *w.type));
   const char* axis_names[] = {"height", "width"};
   std::vector<Dim> out = {x.type->dims[0], {}, {}, w.type->dims[0]};
@@ -35,15 +32,11 @@ Types infer_convolution(const InferInput& in, int64_t groups, const ConvExtent& 
     if (!kernel) return fail(Code::kUnsupported, "kernel size " + in.dims.text(size) + " is not constant");
     LATHE_TRY(out[1 + i], extent(i, *kernel, axis_names[i]));
   }
-  LATHE_CHECK_OK(check_epilogue(in, out));
-  return result({x.type->dtype, std::move(out)}, is_quantized(x));
+  return out;
 }
 
-namespace {
-
-Types infer_conv2d(const InferInput& in) {
-  const auto& a = std::get<Conv2dAttrs>(in.attrs);
-  return infer_convolution(in, a.groups, [&](size_t i, int64_t kernel, const char* name) {
+ConvExtent windows(const InferInput& in, const Conv2dAttrs& a) {
+  return [&in, &a](size_t i, int64_t kernel, const char* name) {
     const Window window{.in = in.in[0].type->dims[1 + i],
                         .kernel = kernel,
                         .stride = a.stride[i],
@@ -52,7 +45,29 @@ Types infer_conv2d(const InferInput& in) {
                         .pad_after = a.pad[2 + i],
                         .ceil_mode = false};
     return window_extent(in.dims, window, name);
-  });
+  };
+}
+
+}  // namespace
+
+Result<std::vector<Dim>> convolution_dims(const InferInput& in, const Conv2dAttrs& a) {
+  return convolved(in, a.groups, windows(in, a));
+}
+
+Types infer_convolution(const InferInput& in, int64_t groups, const ConvExtent& extent) {
+  const OperandView& x = in.in[0];
+  LATHE_CHECK_OK(want_real(x, "input"));
+  LATHE_CHECK_OK(want_same_kind(x, in.in[1], "weight"));
+  LATHE_TRY(std::vector<Dim> out, convolved(in, groups, extent));
+  LATHE_CHECK_OK(check_epilogue(in, out));
+  return result({x.type->dtype, std::move(out)}, is_quantized(x));
+}
+
+namespace {
+
+Types infer_conv2d(const InferInput& in) {
+  const auto& a = std::get<Conv2dAttrs>(in.attrs);
+  return infer_convolution(in, a.groups, windows(in, a));
 }
 
 // Every result needs kh * kw * ic / groups products.

@@ -89,6 +89,7 @@ Result<std::optional<Quant>> result_quant(const DimTable& dims, const OpDef& def
   } else if (def.quant_out.role == QuantRole::kFixed) {
     const QuantParams& f = def.quant_out.fixed;
     quant = Quant{.scales = {f.scale}, .zero_points = {f.zero_point}, .axis = -1, .qmin = f.qmin, .qmax = f.qmax};
+    if (def.as_table && asked) quant = asked;  // a table can give any grid; the fixed one is the best
   }
   if (quant && asked && *asked != *quant)
     return fail(Code::kInvalidArgument, "quantization parameters of the result are fixed by the op and differ from those given");
@@ -165,7 +166,8 @@ Result<std::vector<Inferred>> infer_node(const Graph& graph, const Node& node, s
 Result<std::vector<Inferred>> infer_node(const Graph& graph, const Node& node) {
   // Parameters that a rule gives follow the operands; only chosen ones are kept.
   std::vector<std::optional<Quant>> quants;
-  const bool chosen = op_name(node.op) != nullptr && op_def(node.op).quant_out.role == QuantRole::kActivation;
+  const bool chosen = op_name(node.op) != nullptr &&
+                      (op_def(node.op).quant_out.role == QuantRole::kActivation || op_def(node.op).as_table);
   for (const ValueId v : node.outputs) quants.push_back(chosen && v < graph.value_count() ? graph.value(v).quant : std::nullopt);
   return infer_node(graph, node, quants);
 }

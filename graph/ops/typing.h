@@ -49,6 +49,8 @@ Result<void> check_epilogue(const InferInput& in, std::span<const Dim> out);
 // the result's size along spatial axis 0 or 1, called `name`. Defined with Conv2d.
 using ConvExtent = std::function<Result<Dim>(size_t axis, int64_t kernel, const char* name)>;
 Types infer_convolution(const InferInput& in, int64_t groups, const ConvExtent& extent);
+// Dims of a Conv2d's result for operands 0 and 1 of any type. Defined with Conv2d.
+Result<std::vector<Dim>> convolution_dims(const InferInput& in, const Conv2dAttrs& attrs);
 
 // f applied to the known contents of two operands that broadcast to `out_dims`: one has a single element, or both have the result's
 // shape. Nothing where f gives an invalid Dim.

@@ -98,13 +98,18 @@ bool bypass_readers(Rewriter& rewriter, NodeId n, const Ints& perm) {
   return changed;
 }
 
-// A Transpose of a Reshape's result that moves only axes of size 1 is a Reshape to the final dims.
+// A Transpose of a Reshape's result that moves only axes of size 1 is a Reshape to the final dims, or nothing.
 bool merge_into_reshape(Rewriter& rewriter, NodeId n, const Ints& perm) {
   Graph& graph = rewriter.graph();
   const Node* above = graph.producer(graph.node(n).inputs[0]);
   if (above == nullptr || above->op != Op::kReshape) return false;
   if (!moves_only_ones(graph.dims(), graph.value(above->outputs[0]).type, perm)) return false;
   const ValueId out = graph.node(n).outputs[0], from = above->inputs[0];
+  if (graph.value(from).type == graph.value(out).type && !graph.is_output(out)) {
+    rewriter.replace(out, from);
+    rewriter.erase(n);
+    return true;
+  }
   std::vector<int64_t> shape;
   int unknown = 0;
   for (Dim d : graph.value(out).type.dims) {

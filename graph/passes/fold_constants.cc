@@ -89,6 +89,8 @@ Result<void> fold_constants(Rewriter& rewriter) {
   Graph& graph = rewriter.graph();
   for (NodeId n : rewriter.nodes()) {
     const Node node = graph.node(n);
+    // Weights on their way to the op that reads them: fuse-quantized wants their integers.
+    if (node.op == Op::kDequantize) continue;
     if (node.inputs.empty() || node.outputs.empty() || !node.regions.empty() || !all_constant(graph, node) ||
         !worth_folding(graph, node))
       continue;

@@ -32,6 +32,12 @@ std::optional<std::vector<int64_t>> inner_dims(const Graph& graph, ValueId v) {
   return dims;
 }
 
+// Float, or integers with one scale or one per channel: columns have no parameters of their own.
+bool is_weight(const Graph& graph, ValueId v) {
+  const Value& w = graph.value(v);
+  return w.kind == ValueKind::kConstant && (is_float(graph, v) || (w.type.dtype == DType::kS8 && w.quant && w.quant->axis <= 0));
+}
+
 std::optional<Flatten> match(const Graph& graph, const Node& node) {
   const Node* reshape = graph.producer(node.inputs[0]);
   if (reshape == nullptr || reshape->op != Op::kReshape || !read_once(graph, node.inputs[0])) return std::nullopt;
@@ -39,7 +45,7 @@ std::optional<Flatten> match(const Graph& graph, const Node& node) {
   const Ints* perm = transpose_perm(graph.producer(transposed));
   if (perm == nullptr || (*perm)[0] != 0) return std::nullopt;
   const std::vector<Dim>&t = graph.value(transposed).type.dims, &f = graph.value(flat).type.dims;
-  if (f.size() != 2 || !(f[0] == t[0]) || !f32_constant(graph, node.inputs[1])) return std::nullopt;
+  if (f.size() != 2 || !(f[0] == t[0]) || !is_weight(graph, node.inputs[1])) return std::nullopt;
   std::optional<std::vector<int64_t>> dims = inner_dims(graph, transposed);
   if (!dims) return std::nullopt;
   // An empty batch can be flattened to any number of columns.
@@ -59,9 +65,9 @@ Result<void> fold_flatten(Rewriter& rewriter) {
     const std::optional<Flatten> found = match(graph, node);
     if (!found) continue;
     const Value weights = graph.value(node.inputs[1]);
-    const Constant moved = permuted(weights.constant, sizeof(float), found->weight_dims, inverse(found->perm));
+    const Constant moved = permuted(weights.constant, dtype_bytes(weights.type.dtype), found->weight_dims, inverse(found->perm));
     rewriter.set_input(found->reshape, 0, found->from);
-    rewriter.set_input(n, 1, rewriter.constant(graph.fresh_name(weights.name), weights.type, moved));
+    rewriter.set_input(n, 1, rewriter.constant(graph.fresh_name(weights.name), weights.type, moved, weights.quant));
   }
   rewriter.sweep();
   return rewriter.ok();

@@ -18,6 +18,10 @@ Result<void> drop_identities(Rewriter& rewriter);
 Result<void> cancel_transposes(Rewriter& rewriter);
 // A transpose before flattening goes into the fully connected weights behind it.
 Result<void> fold_flatten(Rewriter& rewriter);
+// Dequantize, a float op and Quantize become the op on integers.
+Result<void> fuse_quantized(Rewriter& rewriter);
+// Activations quantized on the fly, and the product of integers behind them, become a DynamicFullyConnected.
+Result<void> fuse_dynamic(Rewriter& rewriter);
 // Unread nodes and constants go.
 Result<void> dead_code(Rewriter& rewriter);
 

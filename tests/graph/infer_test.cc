@@ -137,7 +137,8 @@ const InferCase kCases[] = {
     {"Clamp", {"s64[8]"}, "", "error: must be real"},
     {"Sigmoid", {"f32[N]"}, "", "f32[N]"},
     {"Sigmoid", {"s8[N] quant(scale=0.5, zero_point=3)"}, "", "s8[N]"},
-    {"Sigmoid", {"s8[N] quant(scale=0.5, zero_point=3)"}, "", "error: fixed by the op", kQ},
+    {"Sigmoid", {"s8[N] quant(scale=0.5, zero_point=3)"}, "", "s8[N]", kQ},
+    {"Softmax", {"s8[N,10] quant(scale=0.5, zero_point=3)"}, "{axis=1}", "error: fixed by the op", kQ},
     {"Tanh", {"s8[N] quant(scale=0.5, zero_point=3)"}, "", "s8[N]", "quant(scale=0.0078125, zero_point=0)"},
     {"Exp", {"f32[]"}, "", "f32[]"},
     {"Sqrt", {"f32[N]"}, "", "f32[N]"},
@@ -323,6 +324,7 @@ const InferCase kCases[] = {
     {"Dequantize", {"s8[N]"}, "", "error: without quantization parameters"},
     {"Regrid", {"s8[N] quant(scale=1, zero_point=0)"}, "", "s8[N]", kQ},
     {"Regrid", {"f32[N]"}, "", "error: without quantization parameters", kQ},
+#include "tests/graph/infer_cases_integer.inc"
 #include "tests/graph/infer_cases_move.inc"
 };
 

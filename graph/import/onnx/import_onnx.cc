@@ -8,6 +8,7 @@
 #include "graph/import/onnx/importer.h"
 #include "graph/import/onnx/legacy.h"
 #include "graph/import/onnx/node_order.h"
+#include "graph/passes/fuse_quantized.h"
 #include "runtime/host/mapped_file.h"
 
 namespace lathe {
@@ -40,11 +41,6 @@ std::string symbol_name(std::string_view param) {
   return s;
 }
 
-bool is_quantizing(std::string_view op_type) {
-  return op_type == "QuantizeLinear" || op_type == "DequantizeLinear" || op_type == "DynamicQuantizeLinear" ||
-         op_type == "ConvInteger" || op_type == "MatMulInteger" || op_type.substr(0, 7) == "QLinear";
-}
-
 std::string node_place(const std::string& label, const std::string& type, int64_t opset) {
   return label + " (" + type + ", opset " + std::to_string(opset) + ")";
 }
@@ -70,7 +66,6 @@ class Import {
   Result<Dim> input_dim(const ValueInfo& info, size_t axis, int64_t wanted);
   Result<void> add_input(const ValueInfo& info);
   Result<Binding> fixed_value(const std::string& name, const std::vector<double>& values, const ValueInfo* info);
-  void note_quantized();
   Result<void> import_node(const NodeProto& node);
   Result<void> run_import(const OpImport& op, NodeImport& n);
   void check_outputs_bound(const NodeProto& node, const std::string& type);
@@ -79,6 +74,7 @@ class Import {
   void unsupported(UnsupportedItem item) { report_.unsupported.push_back(std::move(item)); }
   void count_weights();
   void note_folded_batch_norm();
+  void note_float_ops();
 
   const ModelProto& model_;
   const GraphProto& proto_;
@@ -111,23 +107,7 @@ Result<void> Import::read_header() {
   for (const TensorProto& t : proto_.initializers) builder_.reserved.emplace(t.name);
   if (proto_.sparse_initializers != 0)
     unsupported({"", "graph", std::to_string(proto_.sparse_initializers) + " sparse initializers are not supported"});
-  note_quantized();
   return {};
-}
-
-// Every node of a quantized model would be listed; one line says it.
-void Import::note_quantized() {
-  size_t count = 0;
-  const NodeProto* first = nullptr;
-  for (const NodeProto& node : proto_.nodes) {
-    if (!is_quantizing(node.op_type)) continue;
-    if (first == nullptr) first = &node;
-    ++count;
-  }
-  if (first == nullptr) return;
-  unsupported(
-      {std::string(first->op_type), node_label(*first),
-       "the model is already quantized (" + std::to_string(count) + " quantized operators); only float models can be imported"});
 }
 
 Result<void> Import::read_initializers() {
@@ -271,7 +251,7 @@ void Import::check_outputs_bound(const NodeProto& node, const std::string& type)
 }
 
 Result<void> Import::run_import(const OpImport& op, NodeImport& n) {
-  if (builder_.opset < op.since)
+  if (is_default_domain(n.proto().domain) && builder_.opset < op.since)
     return fail(Code::kUnsupported, "the form before opset " + std::to_string(op.since) + " is not supported");
   const size_t count = n.input_count();
   if (count < op.min_inputs || count > op.max_inputs)
@@ -295,11 +275,10 @@ Result<void> Import::import_node(const NodeProto& node) {
   const bool all_fixed =
       std::all_of(node.outputs.begin(), node.outputs.end(), [&](std::string_view o) { return builder_.fixed.contains(o); });
   if (all_fixed && !node.outputs.empty()) return {};
-  if (is_quantizing(node.op_type)) return {};
-  const OpImport* op = is_default_domain(node.domain) ? find_op_import(node.op_type) : nullptr;
+  const OpImport* op = find_op_import(node.domain, node.op_type);
   if (op == nullptr) {
     unsupported({type, node_label(node),
-                 is_default_domain(node.domain)
+                 is_default_domain(node.domain) || node.domain == "com.microsoft"
                      ? "operator " + type + " is not supported"
                      : "operators of domain '" + std::string(node.domain) + "' are not supported"});
     return {};
@@ -410,6 +389,23 @@ void Import::note_folded_batch_norm() {
                           " convolutions and no BatchNormalization: batch normalization was folded before export");
 }
 
+// Ops that stand between integers and stay float.
+void Import::note_float_ops() {
+  const Graph& graph = builder_.graph;
+  const auto is_border = [&](const Node* n, Op op) { return n != nullptr && n->op == op; };
+  for (const NodeId n : graph.order()) {
+    const Node& node = graph.node(n);
+    if (node.op == Op::kQuantize || node.op == Op::kDequantize) continue;
+    bool touches = std::any_of(node.inputs.begin(), node.inputs.end(),
+                               [&](ValueId v) { return is_border(graph.producer(v), Op::kDequantize); });
+    for (const ValueId v : node.outputs)
+      for (const NodeId reader : graph.consumers(v)) touches = touches || graph.node(reader).op == Op::kQuantize;
+    if (touches)
+      report_.notes.push_back("node '" + node.name + "' (" + op_name(node.op) + ") runs on floats between integers: " +
+                              passes::integer_obstacle(graph, n));
+  }
+}
+
 Result<Graph> Import::finish() {
   Graph& graph = builder_.graph;
   graph.metadata["onnx.opset"] = std::to_string(builder_.opset);
@@ -422,6 +418,7 @@ Result<Graph> Import::finish() {
   for (NodeId n : graph.order()) ++report_.graph_ops[op_name(graph.node(n).op)];
   count_weights();
   note_folded_batch_norm();
+  note_float_ops();
   return std::move(graph);
 }
 

@@ -13,6 +13,17 @@ constexpr OpImport kOps[] = {
 #undef ONNX_OP
 };
 
+constexpr OpImport kMicrosoftOps[] = {
+#define ONNX_OP(name, since, min_inputs, max_inputs, function) {#name, since, min_inputs, max_inputs, function},
+#include "graph/import/onnx/ms_ops.inc"
+#undef ONNX_OP
+};
+
+const OpImport* find_in(std::span<const OpImport> ops, std::string_view name) {
+  const auto it = std::find_if(ops.begin(), ops.end(), [&](const OpImport& o) { return name == o.name; });
+  return it == ops.end() ? nullptr : &*it;
+}
+
 const char* attribute_type_name(AttributeType type) {
   switch (type) {
     case AttributeType::kFloat: return "a float";
@@ -33,9 +44,11 @@ tl::unexpected<Error> blocked() { return fail(Code::kCancelled, "an operand was 
 
 }  // namespace
 
-const OpImport* find_op_import(std::string_view name) {
-  const auto it = std::find_if(std::begin(kOps), std::end(kOps), [&](const OpImport& o) { return name == o.name; });
-  return it == std::end(kOps) ? nullptr : it;
+const OpImport* find_op_import(std::string_view name) { return find_in(kOps, name); }
+
+const OpImport* find_op_import(std::string_view domain, std::string_view name) {
+  if (domain.empty() || domain == "ai.onnx") return find_op_import(name);
+  return domain == "com.microsoft" ? find_in(kMicrosoftOps, name) : nullptr;
 }
 
 std::string Builder::value_name(const std::string& stem) {
@@ -56,14 +69,25 @@ TensorType Builder::tensor_type(const ConstTensor& t) const {
   return type;
 }
 
+// The file's own name, if no other value has it: then it is free for this one, though reserved for the file.
+std::string Builder::constant_name(const std::string& name) {
+  return graph.find_value(name) == kNoId && !outputs.contains(name) ? name : value_name(name);
+}
+
+Result<ValueId> Builder::dequantized_constant(const ConstTensor& t) {
+  if (t.elems() == 0) return fail(Code::kUnsupported, "tensor '" + t.name + "' is empty (dims " + dims_text(t.dims) + ")");
+  const ValueId v = graph.add_constant(constant_name(t.name), tensor_type(t), t.bytes, t.quant);
+  LATHE_TRY(const NodeId n, graph.add_node(Op::kDequantize, NoAttrs{}, {v}, node_name(t.name + ":dequantize"),
+                                           {value_name(t.name + ":f32")}));
+  return graph.node(n).outputs[0];
+}
+
 Result<ValueId> Builder::constant(const ConstTensor& t) {
+  if (t.quant) return dequantized_constant(t);
   const Key key{t.bytes.bytes.data(), t.dtype, t.dims};
   if (const auto it = constants_.find(key); it != constants_.end()) return it->second;
   LATHE_CHECK_OK(check_numbers(t));
-  // The file's own name, if no other value has it: then it is free for this one, though reserved for the file.
-  const bool is_free = graph.find_value(t.name) == kNoId && !outputs.contains(t.name);
-  const std::string name = is_free ? t.name : value_name(t.name);
-  const ValueId v = graph.add_constant(name, tensor_type(t), t.bytes);
+  const ValueId v = graph.add_constant(constant_name(t.name), tensor_type(t), t.bytes);
   constants_.emplace(key, v);
   return v;
 }
@@ -129,9 +153,20 @@ Result<std::optional<std::vector<int64_t>>> NodeImport::integers(std::string_vie
   return a == nullptr ? std::nullopt : std::optional(a->ints);
 }
 
-Binding NodeImport::binding(size_t i) const {
+Result<std::vector<float>> NodeImport::reals(std::string_view attribute) {
+  LATHE_TRY(const Attribute* a, typed(attribute, AttributeType::kFloats));
+  return a == nullptr ? std::vector<float>{} : a->floats;
+}
+
+Binding NodeImport::stored_binding(size_t i) const {
   const auto it = builder_.names.find(proto_.inputs[i]);
   return it == builder_.names.end() ? Binding{} : it->second;
+}
+
+Binding NodeImport::binding(size_t i) const {
+  Binding b = stored_binding(i);
+  if (b.tensor && b.tensor->quant) b.tensor = std::make_shared<const ConstTensor>(dequantized(*b.tensor));
+  return b;
 }
 
 int32_t NodeImport::elem_type(size_t i) const {
@@ -151,6 +186,12 @@ Result<ValueId> NodeImport::value(size_t i) {
 
 Result<std::shared_ptr<const ConstTensor>> NodeImport::constant(size_t i) {
   const Binding b = binding(i);
+  if (b.blocked()) return blocked();
+  return b.tensor;
+}
+
+Result<std::shared_ptr<const ConstTensor>> NodeImport::weight(size_t i) {
+  const Binding b = stored_binding(i);
   if (b.blocked()) return blocked();
   return b.tensor;
 }
@@ -232,13 +273,14 @@ Result<std::vector<int32_t>> NodeImport::normalized_axes(const std::vector<int64
 }
 
 Result<std::vector<ValueId>> NodeImport::add(const std::string& tag, Op op, Attrs attrs, std::vector<ValueId> inputs,
-                                             std::vector<std::string> results) {
+                                             std::vector<std::string> results, std::optional<Quant> quant) {
   Graph& graph = builder_.graph;
   // Operators that take quantized values have no form for small integers without parameters; the op table calls them ill-typed.
   const bool small_integers = std::any_of(inputs.begin(), inputs.end(), [&](ValueId v) {
     return v != kNoId && dtype_bytes(type(v).dtype) < 4 && type(v).dtype != DType::kBool;
   });
-  auto node = graph.add_node(op, std::move(attrs), std::move(inputs), builder_.node_name(stem(tag)), std::move(results));
+  auto node = graph.add_node(op, std::move(attrs), std::move(inputs), builder_.node_name(stem(tag)), std::move(results),
+                             {std::move(quant)});
   if (node) return graph.node(*node).outputs;
   if (small_integers) node.error().code = Code::kUnsupported;
   return tl::unexpected(std::move(node.error()));
@@ -251,14 +293,21 @@ std::string NodeImport::result_name(size_t output) const {
   return builder_.graph.find_value(name) == kNoId ? name : builder_.value_name(name);
 }
 
-Result<ValueId> NodeImport::emit(const std::string& tag, Op op, Attrs attrs, std::vector<ValueId> inputs) {
-  LATHE_TRY(const auto values, add(tag, op, std::move(attrs), std::move(inputs), {builder_.value_name(stem(tag))}));
+Result<ValueId> NodeImport::emit(const std::string& tag, Op op, Attrs attrs, std::vector<ValueId> inputs,
+                                 std::optional<Quant> quant) {
+  LATHE_TRY(const auto values,
+            add(tag, op, std::move(attrs), std::move(inputs), {builder_.value_name(stem(tag))}, std::move(quant)));
+  return values[0];
+}
+
+Result<ValueId> NodeImport::emit_output(Op op, Attrs attrs, std::vector<ValueId> inputs, size_t output, const std::string& tag) {
+  LATHE_TRY(const auto values, add(tag, op, std::move(attrs), std::move(inputs), {result_name(output)}));
   return values[0];
 }
 
 Result<void> NodeImport::finish(Op op, Attrs attrs, std::vector<ValueId> inputs, size_t output, const std::string& tag) {
-  LATHE_TRY(const auto values, add(tag, op, std::move(attrs), std::move(inputs), {result_name(output)}));
-  bind(Binding{values[0], nullptr}, output);
+  LATHE_TRY(const ValueId v, emit_output(op, std::move(attrs), std::move(inputs), output, tag));
+  bind(Binding{v, nullptr}, output);
   return {};
 }
 
@@ -293,7 +342,7 @@ Result<ValueId> NodeImport::scalar_constant(const std::string& tag, float value)
 
 Result<ValueId> NodeImport::integers_constant(const std::string& tag, const std::vector<int64_t>& values) {
   const ConstTensor t{
-      builder_.value_name(name_ + ":" + tag), DType::kS64, {static_cast<int64_t>(values.size())}, Constant::of(values)};
+      name_ + ":" + tag, DType::kS64, {static_cast<int64_t>(values.size())}, Constant::of(values)};
   return builder_.constant(t);
 }
 

@@ -59,7 +59,8 @@ class Builder {
   std::string value_name(const std::string& stem);
   std::string node_name(const std::string& stem);
 
-  // The constant in the graph, made on first use; equal bytes with equal dims and type give the same value. Error: it has a NaN.
+  // The constant in the graph, made on first use; equal bytes with equal dims and type give the same value. One with parameters
+  // is followed by a Dequantize, whose result it gives. Error: empty with parameters, or it has a NaN.
   Result<ValueId> constant(const ConstTensor& t);
   // Makes the binding's constant a value of the graph if it is not one.
   Result<ValueId> materialize(Binding& binding);
@@ -72,6 +73,8 @@ class Builder {
     std::vector<int64_t> dims;
     auto operator<=>(const Key&) const = default;
   };
+  std::string constant_name(const std::string& name);
+  Result<ValueId> dequantized_constant(const ConstTensor& t);
   std::map<Key, ValueId> constants_;
   std::set<std::string> node_names_;
 };
@@ -94,6 +97,7 @@ class NodeImport {
   Result<float> real(std::string_view attribute, float absent);
   Result<std::string_view> text(std::string_view attribute, std::string_view absent);
   Result<std::optional<std::vector<int64_t>>> integers(std::string_view attribute);
+  Result<std::vector<float>> reals(std::string_view attribute);  // absent: empty
   // The attribute whatever its type; nullptr if it is absent.
   const Attribute* take(std::string_view attribute);
   // Has no effect on inference.
@@ -108,6 +112,8 @@ class NodeImport {
   Result<ValueId> value(size_t i);
   // The constant behind operand i, or nullptr if it is computed.
   Result<std::shared_ptr<const ConstTensor>> constant(size_t i);
+  // The same for an operand that is a weight: one that the file stores as integers stays so (ConstTensor::quant).
+  Result<std::shared_ptr<const ConstTensor>> weight(size_t i);
   // Elements of operand i, an integer tensor known at import: a constant, or computed from known dims. `what` names it in the
   // error.
   Result<std::vector<int64_t>> known_integers(size_t i, const char* what);
@@ -133,17 +139,22 @@ class NodeImport {
   Result<std::vector<int32_t>> normalized_axes(const std::vector<int64_t>& axes, size_t rank) const;
 
   // Appends a node and gives its result. `tag` tells several nodes of one ONNX node apart; the empty tag is the node's own name.
-  Result<ValueId> emit(const std::string& tag, Op op, Attrs attrs, std::vector<ValueId> inputs);
+  // `quant`: parameters of a result that has its own.
+  Result<ValueId> emit(const std::string& tag, Op op, Attrs attrs, std::vector<ValueId> inputs, std::optional<Quant> quant = {});
   // All results of a node that has several.
   Result<std::vector<ValueId>> emit_all(const std::string& tag, Op op, Attrs attrs, std::vector<ValueId> inputs);
   // The same for the node whose result is output `output` of the ONNX node.
   Result<void> finish(Op op, Attrs attrs, std::vector<ValueId> inputs, size_t output = 0, const std::string& tag = {});
+  // The same without making it the output: the result only has its name.
+  Result<ValueId> emit_output(Op op, Attrs attrs, std::vector<ValueId> inputs, size_t output, const std::string& tag = {});
   // The node whose results are all outputs of the ONNX node, in order; those that it does not name get names.
   Result<void> finish_all(Op op, Attrs attrs, std::vector<ValueId> inputs);
   // Output is what is given, with no node of its own.
   void bind(Binding binding, size_t output = 0);
   Result<void> bind_constant(ConstTensor t);
+  // What operand i stands for; and with the integers of a dequantized constant.
   Binding binding(size_t i) const;
+  Binding stored_binding(size_t i) const;
 
   // An integer constant of the graph, for operands like a reshape's target.
   Result<ValueId> integers_constant(const std::string& tag, const std::vector<int64_t>& values);
@@ -153,7 +164,7 @@ class NodeImport {
   std::string stem(const std::string& tag) const { return tag.empty() ? name_ : name_ + ":" + tag; }
   // The results of a new node.
   Result<std::vector<ValueId>> add(const std::string& tag, Op op, Attrs attrs, std::vector<ValueId> inputs,
-                                   std::vector<std::string> results);
+                                   std::vector<std::string> results, std::optional<Quant> quant = {});
   std::string result_name(size_t output) const;
   const Attribute* find(std::string_view attribute) const;
   Result<const Attribute*> typed(std::string_view attribute, AttributeType type);
@@ -172,10 +183,12 @@ struct OpImport {
   Result<void> (*import)(NodeImport& n);
 };
 inline constexpr size_t kVariadic = SIZE_MAX;
-// nullptr if the operator is not in the list.
+// An operator of the default domain, or of another; nullptr if it is in no list.
 const OpImport* find_op_import(std::string_view name);
+const OpImport* find_op_import(std::string_view domain, std::string_view name);
 
 #define ONNX_OP(name, since, min_inputs, max_inputs, function) Result<void> function(NodeImport& n);
+#include "graph/import/onnx/ms_ops.inc"
 #include "graph/import/onnx/ops.inc"
 #undef ONNX_OP
 

@@ -6,21 +6,22 @@ namespace {
 
 // Operand 1 as a weight: a constant float matrix; null if it is none.
 Result<std::shared_ptr<const ConstTensor>> weight_operand(NodeImport& n) {
-  LATHE_TRY(auto t, n.constant(1));
-  return t && t->dims.size() == 2 && t->dtype == DType::kF32 ? t : nullptr;
+  LATHE_TRY(auto t, n.weight(1));
+  return t && t->dims.size() == 2 && t->is_real() ? t : nullptr;
 }
 
 ConstTensor scaled(const ConstTensor& t, float factor) {
   if (factor == 1.0f) return t;
-  std::vector<float> values(t.bytes.as<float>().begin(), t.bytes.as<float>().end());
+  const ConstTensor real = dequantized(t);
+  std::vector<float> values(real.bytes.as<float>().begin(), real.bytes.as<float>().end());
   for (float& v : values) v *= factor;
-  return {t.name, t.dtype, t.dims, Constant::of(values)};
+  return {t.name, real.dtype, t.dims, Constant::of(values)};
 }
 
 // Whether c is one vector for all rows of a result with `columns` columns.
 bool is_bias(const ConstTensor& c, int64_t columns) {
   const size_t rank = c.dims.size();
-  return c.dtype == DType::kF32 && (rank == 1 || (rank == 2 && c.dims[0] == 1)) && c.dims[rank - 1] == columns;
+  return c.is_real() && (rank == 1 || (rank == 2 && c.dims[0] == 1)) && c.dims[rank - 1] == columns;
 }
 
 // beta * C, to be added to the product: C may be of any shape that broadcasts.
@@ -69,9 +70,10 @@ Result<void> import_gemm(NodeImport& n) {
   LATHE_TRY(const ValueId weight, n.builder().constant(w));
   if (!n.has_input(2) || beta == 0.0f) return n.finish(Op::kFullyConnected, FullyConnectedAttrs{}, {a, weight});
 
-  LATHE_TRY(const auto c, n.constant(2));
+  LATHE_TRY(const auto c, n.weight(2));
   if (c && is_bias(*c, w.dims[0])) {
     ConstTensor vector = scaled(*c, beta);
+    if (vector.quant && vector.quant->axis >= 0 && vector.dims.size() != 1) vector = dequantized(vector);
     vector.dims = {w.dims[0]};
     LATHE_TRY(const ValueId bias, n.builder().constant(vector));
     return n.finish(Op::kFullyConnected, FullyConnectedAttrs{}, {a, weight, bias});

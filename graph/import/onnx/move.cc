@@ -105,7 +105,7 @@ Result<float> pad_value(NodeImport& n) {
 
 Result<void> import_transpose(NodeImport& n) {
   LATHE_TRY(const auto given, n.integers("perm"));
-  LATHE_TRY(const auto data, n.constant(0));
+  LATHE_TRY(const auto data, n.weight(0));
   size_t rank = 0;
   if (data) rank = data->dims.size();
   else {

@@ -212,11 +212,28 @@ Result<void> check_range(const ConstTensor& t, std::span<const std::byte> raw) {
 
 }  // namespace
 
+ConstTensor dequantized(const ConstTensor& t) {
+  if (!t.quant) return t;
+  const Quant& q = *t.quant;
+  size_t inner = 1;
+  if (q.axis >= 0)
+    for (size_t i = static_cast<size_t>(q.axis) + 1; i < t.dims.size(); ++i) inner *= static_cast<size_t>(t.dims[i]);
+  const std::vector<int64_t> steps = t.ints();
+  std::vector<float> values(steps.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    const size_t c = q.axis < 0 ? 0 : i / inner % q.scales.size();
+    values[i] = static_cast<float>(steps[i] - q.zero_points[c]) * q.scales[c];
+  }
+  return {t.name, DType::kF32, t.dims, Constant::of(values)};
+}
+
 ConstTensor permuted(const ConstTensor& t, const std::vector<int32_t>& perm) {
   const size_t rank = perm.size(), size = dtype_bytes(t.dtype), total = t.elems();
   std::vector<int64_t> from_stride(rank, 1), stride(rank);
   for (size_t i = rank; i-- > 1;) from_stride[i - 1] = from_stride[i] * t.dims[i];
-  ConstTensor out{t.name, t.dtype, std::vector<int64_t>(rank), t.bytes};
+  ConstTensor out{t.name, t.dtype, std::vector<int64_t>(rank), t.bytes, t.quant};
+  if (out.quant && out.quant->axis >= 0)
+    out.quant->axis = static_cast<int32_t>(std::find(perm.begin(), perm.end(), out.quant->axis) - perm.begin());
   bool moves = false;
   int32_t last = -1;
   for (size_t i = 0; i < rank; ++i) {

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,9 @@ struct ConstTensor {
   DType dtype = DType::kF32;
   std::vector<int64_t> dims;
   Constant bytes;
+  // An integer tensor with parameters stands for real numbers: the constant operand of a DequantizeLinear.
+  std::optional<Quant> quant = {};
+  bool is_real() const { return dtype == DType::kF32 || quant.has_value(); }
 
   size_t elems() const { return bytes.bytes.size() / dtype_bytes(dtype); }
   // Requires: dtype is an integer or bool.
@@ -38,8 +42,11 @@ std::string dims_text(const std::vector<int64_t>& dims);
 // An error that names the tensor if a float is NaN. Infinities stay: attention masks are made of them.
 Result<void> check_numbers(const ConstTensor& t);
 
-// A new tensor with axes permuted: result axis i is axis perm[i]. Shares the bytes where axes of size 1 are all that moves.
-// Requires: perm is a permutation of t's axes.
+// The real numbers that t stands for, as f32; t itself if it has no parameters.
+ConstTensor dequantized(const ConstTensor& t);
+
+// A new tensor with axes permuted, and the axis of its parameters with them: result axis i is axis perm[i]. Shares the bytes
+// where axes of size 1 are all that moves. Requires: perm is a permutation of t's axes.
 ConstTensor permuted(const ConstTensor& t, const std::vector<int32_t>& perm);
 
 // Turns the file's tensors into ConstTensors. Holds what they need to stay alive.

@@ -90,6 +90,24 @@ TEST_CASE("changed bytes of any operator end in an error or in a run within boun
   OpCase top_k{Op::kTopK, {x}, like(DType::kF32, {2, 5, 3, 7})};
   top_k.more_outputs = {like(DType::kS64, {2, 5, 3, 7})};
   mutate_op(top_k, TopKAttrs{2, 3, 1}, &count);
+  const TestTensor bytes = tensor_of(DType::kU8, {2, 5, 6, 7}, std::vector<uint8_t>(420, 7)),
+                   bytes_out = like(DType::kU8, {2, 5, 6, 7});
+  mutate_op({Op::kFromInteger, {bytes}, yq}, NoAttrs{}, &count);
+  mutate_op({Op::kToInteger, {xq}, bytes_out}, CastAttrs{static_cast<int32_t>(DType::kU8)}, &count);
+  mutate_op({Op::kQuantizeLinear, {x, vector}, bytes_out}, QuantizeLinearAttrs{3}, &count);
+  mutate_op({Op::kQuantizeLinear, {x, random_f32({2, 5, 2, 7}, 8)}, bytes_out}, QuantizeLinearAttrs{2, 3}, &count);
+  mutate_op({Op::kDequantizeLinear, {bytes, vector}, y}, DequantizeLinearAttrs{3, 0}, &count);
+  const TestTensor zero = tensor_of(DType::kU8, {}, std::vector<uint8_t>{3});
+  mutate_op({Op::kMatMulInteger,
+             {bytes, tensor_of(DType::kU8, {5, 7, 4}, std::vector<uint8_t>(140, 9)), zero},
+             like(DType::kS32, {2, 5, 6, 4})},
+            NoAttrs{}, &count);
+  Conv2dAttrs windows;
+  windows.pad[0] = windows.pad[1] = 1;
+  mutate_op({Op::kConvInteger,
+             {bytes, tensor_of(DType::kU8, {3, 2, 2, 7}, std::vector<uint8_t>(84, 9)), zero},
+             like(DType::kS32, {2, 5, 6, 3})},
+            windows, &count);
   MESSAGE(count.refused << " refused, " << count.ran << " ran");
   CHECK(count.refused > 1000);
   CHECK(count.ran > 1000);
