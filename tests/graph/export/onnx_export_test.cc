@@ -1,0 +1,225 @@
+// ONNX export: what stands in the file, and that importing it gives the graph and its numbers again. An independent runtime's
+// numbers: tests/oracle/compare_export.py.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "graph/export/onnx/export_onnx.h"
+#include "graph/graph_run.h"
+#include "graph/import/onnx/import_onnx.h"
+#include "graph/import/onnx/model_proto.h"
+#include "tests/graph/export/canonical_text.h"
+#include "tests/test_data.h"
+
+namespace lathe::test {
+namespace {
+
+OnnxFile exported(const Graph& graph) {
+  auto file = export_onnx(graph);
+  REQUIRE_MESSAGE(file, file.error().message);
+  return std::move(*file);
+}
+
+Graph imported(const OnnxFile& file) {
+  const auto owner = std::make_shared<std::string>(file.bytes);
+  auto graph = import_onnx(OnnxSource{owner, std::as_bytes(std::span<const char>(*owner)), {}}, {});
+  REQUIRE_MESSAGE(graph, graph.error().message);
+  return std::move(*graph);
+}
+
+onnx::ModelProto proto_of(const OnnxFile& file) {
+  auto proto = onnx::parse_model(std::as_bytes(std::span<const char>(file.bytes)));
+  REQUIRE_MESSAGE(proto, proto.error().message);
+  return std::move(*proto);
+}
+
+// Operators of the file, in order.
+std::string file_ops(const OnnxFile& file) {
+  std::string s;
+  const onnx::ModelProto proto = proto_of(file);
+  for (const auto& n : proto.graph->nodes) s += (s.empty() ? "" : " ") + std::string(n.op_type);
+  return s;
+}
+
+const std::string kQuant = " quant(scale=0.05, zero_point=-9)";
+
+const std::string kQuantizedConv =
+    "input %f : f32[N,6,6,4]\n%x" + kQuant + " = Quantize (%f)\n" +
+    random_s8("w", {2, 3, 3, 4}, 1, "quant(axis=0, scales=[0.01, 0.02])") + "constant %b : s32[2] = [100, -50]\n%c" + kQuant +
+    " = Conv2d (%x, %w, %b) {lo=0}\n%m = MaxPool2d (%c) {kernel=[2,2]}\n%y = Dequantize (%m)\noutput %y\n";
+
+struct Case {
+  std::string body, ops;
+  int64_t opset = 17;
+};
+
+// One op each, or a few; operators of the file.
+const Case kCases[] = {
+    {"input %x : f32[N,6,6,4]\n" + random_f32("w", {6, 3, 3, 4}, 1) + random_f32("b", {6}, 2) +
+         "%y = Conv2d (%x, %w, %b) {stride=[2,1], pad=[1,0,1,1], lo=0, hi=6}\noutput %y\n",
+     "Transpose Conv Clip Transpose"},
+    {"input %x : f32[N,6,6,4]\n" + random_f32("w", {4, 3, 3, 2}, 1) +
+         "%y = Conv2d (%x, %w, _, %x) {pad=[1,1,1,1], groups=2, lo=0}\noutput %y\n",
+     "Transpose Conv Add Relu Transpose"},
+    {"input %x : f32[N,4,6,6]\n" + random_f32("w", {6, 3, 3, 4}, 1) + random_f32("c", {6}, 3) +
+         "%t = Transpose (%x) {perm=[0,2,3,1]}\n%c1 = Conv2d (%t, %w)\n%a = Add (%c1, %c)\n%m = MaxPool2d (%a) {kernel=[2,2], "
+         "stride=[2,2]}\n%y = Transpose (%m) {perm=[0,3,1,2]}\noutput %y\n",
+     "Conv Add MaxPool"},
+    {"input %x : f32[1,4,5,6]\n" + random_f32("w", {8, 3, 2, 3}, 1) +
+         "%y = ConvTranspose2d (%x, %w) {stride=[2,2], groups=2, output_pad=[1,0], pad=[1,0,0,0]}\noutput %y\n",
+     "Transpose ConvTranspose Transpose"},
+    {"input %x : f32[1,4,5,6]\n%p = AvgPool2d (%x) {kernel=[2,2], pad=[1,1,0,0], count_pad=1}\n%y = Mean (%p) "
+     "{axes=[1,2]}\noutput %y\n",
+     "Transpose AveragePool GlobalAveragePool Transpose"},
+    {"input %x : f32[1,4,5,6]\n%p = MaxPool2d (%x) {kernel=[2,2], dilation=[2,1], ceil_mode=1}\n%y = Mean (%p) {axes=[1,2], "
+     "keep_dims=0}\noutput %y\n",
+     "Transpose MaxPool ReduceMean"},
+    {"input %x : f32[N,8]\n" + random_f32("w", {5, 8}, 1) + random_f32("b", {5}, 2) +
+         "%y = FullyConnected (%x, %w, %b) {lo=0}\noutput %y\n",
+     "Gemm Relu"},
+    {"input %x : f32[N,3,8]\n" + random_f32("w", {8, 8}, 1) + random_f32("b", {8}, 2) +
+         "%y = FullyConnected (%x, %w, %b, %x)\noutput %y\n",
+     "MatMul Add Add"},
+    {"input %x : f32[N,3,8]\n%y = MatMul (%x, %x) {b_perm=[0,2,1], scale=0.5, hi=1}\noutput %y\n", "Transpose MatMul Mul Clip"},
+    {"input %x : f32[3,8]\n%y = MatMul (%x, %x) {b_perm=[1,0], scale=0.5}\noutput %y\n", "Gemm"},
+    {"input %x : f32[N,3,2,8]\n%y = MatMul (%x, %x) {a_perm=[0,2,1,3], b_perm=[0,2,3,1], y_perm=[0,2,1,3]}\noutput %y\n",
+     "Transpose Transpose MatMul Transpose"},
+    {"input %x : f32[N,8]\nconstant %c : f32[8] = [1, 2, 3, 4, 5, 6, 7, 8]\n%a = Sub (%x, %c)\n%b = Div (%a, %c)\n%d = Mul (%b, "
+     "%x)\n"
+     "%y = Add (%d, %c) {lo=-1, hi=3}\noutput %y\n",
+     "Sub Div Mul Add Clip"},
+    {"input %x : f32[N,8]\n%a = Sigmoid (%x)\n%b = Tanh (%a)\n%c = Exp (%b)\n%d = Sqrt (%c)\n%e = Erf (%d)\n%f = HardSwish (%e)\n"
+     "%g = LeakyRelu (%f) {alpha=0.1}\n%h = Silu (%g)\n%i = Clamp (%h) {lo=0}\n%j = Clamp (%i) {lo=-1, hi=0.5}\n%k = Clamp (%j) "
+     "{hi=0.4}\n"
+     "%y = Softmax (%k) {axis=1}\noutput %y\n",
+     "Sigmoid Tanh Exp Sqrt Erf HardSwish LeakyRelu Sigmoid Mul Relu Clip Clip Softmax"},
+    {"input %x : f32[N,2,8]\nconstant %h : f32[] = [0.5]\n%a = Abs (%x)\n%b = Log (%a)\n%c = Max (%b, %h)\n%d = Pow (%c, %h)\n%e "
+     "= Elu (%d) "
+     "{alpha=0.5}\n%f = HardSigmoid (%e)\n%g = Mish (%f)\n%i = Floor (%g)\n%j = ReduceSum (%i) {axes=[1]}\n%y = ReduceMax (%j) "
+     "{axes=[2], "
+     "keep_dims=0}\noutput %y\n",
+     "Abs Log Max Pow Elu HardSigmoid Softplus Tanh Mul Floor ReduceSum ReduceMax"},
+    {"input %x : f32[N,2,8]\n%m = Mean (%x) {axes=[2]}\n%y = Gelu (%m)\noutput %y\n", "ReduceMean Gelu", 20},
+    {"input %x : f32[N,8]\n%y = Gelu (%x) {approximate=1}\noutput %y\n", "Gelu", 20},
+    {"input %x : f32[N,8]\nconstant %g : f32[8] = splat 1.5\nconstant %b : f32[8] = splat 0.5\n%y = LayerNorm (%x, %g, %b) "
+     "{axis=1, epsilon=0.001}\noutput %y\n",
+     "LayerNormalization"},
+    {"input %x : f32[N,3,4]\nconstant %s : f32[3] = splat 1.5\nconstant %v : f32[3] = splat 0.5\n%y = BatchNorm (%x, %s, %v, %v, "
+     "%s) {axis=1}\noutput %y\n",
+     "BatchNormalization"},
+    {"input %x : f32[2,12]\nconstant %t : s64[3] = [2, 3, 4]\n%a = Reshape (%x, %t)\n%b = Transpose (%a) {perm=[0,2,1]}\n"
+     "%c = Concat (%b, %b) {axis=2}\n%d = Slice (%c) {axes=[1,2], begins=[0,-1], ends=[3,-2147483648], steps=[2,-1]}\n"
+     "%y = Pad (%d) {before=[0,1,0], after=[0,0,2], value=0.5}\noutput %y\n",
+     "Reshape Transpose Concat Slice Pad"},
+    {"input %x : f32[4,8]\nconstant %i : s64[2] = [1, 3]\n%g = Gather (%x, %i)\n%c = Cast (%g) {to=8}\n%y = Cast (%c) "
+     "{to=1}\noutput %y\n",
+     "Gather Cast Cast"},
+    // Quantized graphs.
+    {kQuantizedConv,
+     "QuantizeLinear DequantizeLinear DequantizeLinear Transpose DequantizeLinear Conv Relu QuantizeLinear DequantizeLinear "
+     "MaxPool QuantizeLinear DequantizeLinear Transpose"},
+    {"input %f : f32[N,8]\n%x" + kQuant + " = Quantize (%f)\n" + random_s8("w", {5, 8}, 1, "quant(scale=0.01, zero_point=0)") +
+         "constant %b : s32[5] = [100, -50, 1, 2, 3]\n%c quant(scale=0.03, zero_point=1) = FullyConnected (%x, %w, %b)\n"
+         "%r quant(scale=0.04, zero_point=0) = Regrid (%c)\n%y = Dequantize (%r)\noutput %y\n",
+     "QuantizeLinear DequantizeLinear DequantizeLinear DequantizeLinear Gemm QuantizeLinear DequantizeLinear QuantizeLinear "
+     "DequantizeLinear"},
+    {"input %f : f32[1,2,3,8]\n%x" + kQuant +
+         " = Quantize (%f)\n%m quant(scale=0.1, zero_point=2) = MatMul (%x, %x) {b_perm=[0,1,3,2], scale=0.5}\n"
+         "%s quant(scale=0.05, zero_point=-20) = Silu (%m)\n%y = Dequantize (%s)\noutput %y\n",
+     "QuantizeLinear DequantizeLinear Transpose MatMul Mul QuantizeLinear DequantizeLinear Sigmoid Mul QuantizeLinear "
+     "DequantizeLinear"},
+    {"input %u : u8[N,8]\n%x" + kQuant +
+         " = FromInteger (%u)\n%a quant(scale=0.1, zero_point=2) = Add (%x, %x)\n%y = ToInteger (%a) {to=5}\noutput %y\n",
+     "DequantizeLinear Add QuantizeLinear DequantizeLinear QuantizeLinear"},
+    {"input %x : f32[2,6]\nconstant %s : f32[2,2] = [1, 2, 0.5, 0.25]\n%q = QuantizeLinear (%x, %s) {axis=1, block=3, to=6}\n"
+     "%y = DequantizeLinear (%q, %s) {axis=1, block=3}\noutput %y\n",
+     "QuantizeLinear DequantizeLinear", 21},
+    {"input %x : f32[2,6]\nconstant %w : s8[6,3] = splat 3\n%q, %s, %z = DynamicQuantizeLinear (%x)\n%y = MatMulInteger (%q, %w, "
+     "%z)\noutput %y\n",
+     "DynamicQuantizeLinear MatMulInteger"},
+};
+
+// All outputs, as floats or bit for bit.
+bool same_numbers(const Graph& a, const Graph& b) {
+  const auto x = run_graph(a), y = run_graph(b);
+  if (a.value(a.outputs()[0]).type.dtype != DType::kF32) return x == y;
+  return relative_difference(x, y) < 1e-5;
+}
+
+TEST_CASE("every op that ONNX has is written, and computes the same when it is read again") {
+  for (const Case& c : kCases) {
+    CAPTURE(c.body);
+    const Graph graph = parsed(c.body);
+    const OnnxFile file = exported(graph);
+    CHECK(file_ops(file) == c.ops);
+    CHECK(file.opset == c.opset);
+    CHECK(proto_of(file).opsets[0].version == c.opset);
+    const Graph again = imported(file);
+    CHECK(same_numbers(graph, again));
+    // A quantized graph is the same again; a float one that lowering has fused is written with what it was fused from.
+    if (c.body.find("quant(") != std::string::npos) CHECK(canonical_text(again) == canonical_text(graph));
+  }
+}
+
+TEST_CASE("weights are raw data with their own names, scales lie along an explicit axis") {
+  const Graph graph = parsed(kQuantizedConv);
+  const OnnxFile file = exported(graph);
+  const onnx::ModelProto proto = proto_of(file);
+  CHECK(proto.graph->inputs[0].dims[0].param == "N");
+  bool weight = false, axis = false;
+  for (const auto& t : proto.graph->initializers) {
+    CHECK(t.raw_data);
+    if (t.name != "w") continue;
+    weight = true;
+    CHECK(t.dims == std::vector<int64_t>{2, 4, 3, 3});
+    CHECK(t.data_type == static_cast<int32_t>(onnx::ElemType::kInt8));
+  }
+  for (const auto& n : proto.graph->nodes)
+    for (const auto& a : n.attributes)
+      if (n.op_type == "DequantizeLinear" && n.inputs[0] == "w") axis = a.name == "axis" && a.i == 0;
+  CHECK(weight);
+  CHECK(axis);
+}
+
+TEST_CASE("what ONNX cannot express is an error that lists all of it") {
+  const Graph graph = parsed(
+      "input %x : f32[N,8]\nconstant %w : s8[8,8] quant(scale=1, zero_point=0) = splat 1\n"
+      "%a = DynamicFullyConnected \"first\" (%x, %w)\n%s = Sigmoid (%a)\n%y = DynamicFullyConnected \"second\" (%s, %w)\noutput %y\n");
+  const auto file = export_onnx(graph);
+  REQUIRE(!file);
+  CHECK(file.error().code == Code::kUnsupported);
+  CHECK(file.error().message ==
+        "2 nodes cannot be exported:\n  node 'first' (DynamicFullyConnected): ONNX has no operator for it\n"
+        "  node 'second' (DynamicFullyConnected): ONNX has no operator for it");
+}
+
+TEST_CASE("import, export, import gives the same graph, for every model that can be imported") {
+  const std::string folder = data_path("models");
+  if (folder.empty()) {
+    MESSAGE("skipped: no models");
+    return;
+  }
+  size_t count = 0;
+  std::vector<std::filesystem::path> paths;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+    if (entry.path().extension() == ".onnx") paths.push_back(entry.path());
+  std::sort(paths.begin(), paths.end());
+  for (const auto& path : paths) {
+    const auto first = import_onnx(path);
+    if (!first) continue;
+    CAPTURE(path.string());
+    const auto file = export_onnx(*first);
+    if (!file && file.error().message.find("ONNX has no operator") != std::string::npos) {
+      MESSAGE(path.filename().string(), ": ", file.error().message);
+      continue;
+    }
+    REQUIRE_MESSAGE(file, file.error().message);
+    CHECK(canonical_text(imported(*file)) == canonical_text(*first));
+    ++count;
+  }
+  CHECK(count >= 15);
+}
+
+}  // namespace
+}  // namespace lathe::test
