@@ -61,7 +61,7 @@ def build(code, inputs, outputs, opts):
     op, operator_code = s.OperatorT(), s.OperatorCodeT()
     operator_code.builtinCode = getattr(s.BuiltinOperator, code)
     operator_code.deprecatedBuiltinCode = min(operator_code.builtinCode, 127)
-    operator_code.version = 1
+    operator_code.version = 2 if code == "BROADCAST_TO" else 1
     model.operatorCodes = [operator_code]
     op.opcodeIndex, op.inputs, op.outputs = 0, [], []
     if opts is not None:
@@ -130,6 +130,13 @@ def elementwise():
         case(code.lower(), code, [T(f32(3, 40, lo=0.01, hi=9))], [T(shape=[3, 40])])
     for approximate in (False, True):
         case(f"gelu_{int(approximate)}", "GELU", [T(wide)], [T(shape=[3, 40])], options("GeluOptions", approximate=approximate))
+    for code in ("FLOOR", "CEIL", "ROUND", "SIN", "COS", "SIGN"):
+        case(code.lower(), code, [T(wide)], [T(shape=[3, 40])])
+    case("maximum_computed", "MAXIMUM", [T(f32(3, 5)), T(f32(3, 5))], [T(shape=[3, 5])], options("MaximumMinimumOptions"))
+    case("minimum_s8", "MINIMUM", [T(s8(3, 50), quant=(0.02, 5)), T(s8(3, 50), quant=(0.02, 5))],
+         [T(shape=[3, 50], dtype=np.int8, quant=(0.02, 5))], options("MaximumMinimumOptions"))
+    case("pow_computed", "POW", [T(f32(2, 5, lo=0.1, hi=3)), T(f32(2, 5))], [T(shape=[2, 5])], options("PowOptions"))
+    case("log_softmax", "LOG_SOFTMAX", [T(f32(3, 10, lo=-9, hi=9))], [T(shape=[3, 10])], options("LogSoftmaxOptions"))
     case("elu", "ELU", [T(wide)], [T(shape=[3, 40])])
     case("abs", "ABS", [T(wide)], [T(shape=[3, 40])])
     leaky = options("LeakyReluOptions", alpha=0.3)
@@ -182,6 +189,8 @@ def moves():
     case("transpose", "TRANSPOSE", [T(x), ints(0, 3, 1, 2)], [T(shape=[2, 3, 6, 4])])
     case("transpose_s8", "TRANSPOSE", [T(s8(2, 3, 4), quant=q), ints(2, 0, 1)], [T(shape=[4, 2, 3], dtype=np.int8, quant=q)])
     case("concat", "CONCATENATION", [T(f32(2, 3)), T(f32(2, 4))], [T(shape=[2, 7])], options("ConcatenationOptions", axis=-1))
+    case("concat_many", "CONCATENATION", [T(f32(2, 1 + i % 3)) for i in range(70)], [T(shape=[2, sum(1 + i % 3 for i in range(70))])],
+         options("ConcatenationOptions", axis=1))
     case("concat_s8", "CONCATENATION", [T(s8(2, 3), quant=q), T(s8(2, 4), quant=q)],
          [T(shape=[2, 7], dtype=np.int8, quant=q)], options("ConcatenationOptions", axis=1))
     case("split", "SPLIT", [scalar(1), T(x)], [T(shape=[2, 2, 4, 3]) for _ in range(3)], options("SplitOptions", numSplits=3))
@@ -207,8 +216,26 @@ def moves():
     case("padv2", "PADV2", [T(x), pads, T(const=np.array(0.75, np.float32))], [T(shape=[2, 9, 5, 5])])
     case("mean", "MEAN", [T(x), ints(1, 2)], [T(shape=[2, 3])], options("ReducerOptions", keepDims=False))
     case("mean_keep", "MEAN", [T(x), ints(-1)], [T(shape=[2, 6, 4, 1])], options("ReducerOptions", keepDims=True))
+    for code in ("SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD"):
+        case(code.lower(), code, [T(x), ints(1, 3)], [T(shape=[2, 4])], options("ReducerOptions", keepDims=False))
+    case("cumsum", "CUMSUM", [T(x), scalar(2)], [T(shape=[2, 6, 4, 3])], options("CumsumOptions", exclusive=True))
     case("mean_s8", "MEAN", [T(s8(2, 6, 4, 3), quant=q), ints(1, 2)], [T(shape=[2, 3], dtype=np.int8, quant=(0.02, 1))],
          options("ReducerOptions", keepDims=False))
+    for align, half in ((False, False), (True, False), (False, True)):
+        for size in ((3, 9), (12, 4)):
+            tag = f"{int(align)}{int(half)}_{size[0]}"
+            case("resize_bilinear_" + tag, "RESIZE_BILINEAR", [T(x), ints(*size)], [T(shape=[2, *size, 3])],
+                 options("ResizeBilinearOptions", alignCorners=align, halfPixelCenters=half))
+            case("resize_nearest_" + tag, "RESIZE_NEAREST_NEIGHBOR", [T(s8(2, 6, 4, 3), quant=q), ints(*size)],
+                 [T(shape=[2, *size, 3], dtype=np.int8, quant=q)],
+                 options("ResizeNearestNeighborOptions", alignCorners=align, halfPixelCenters=half))
+    case("mirror_pad", "MIRROR_PAD", [T(x), T(const=np.array([[0, 1], [2, 1], [0, 0], [1, 2]], np.int32))],
+         [T(shape=[2 + 1, 9, 4, 6])], options("MirrorPadOptions", mode=0))
+    case("tile", "TILE", [T(f32(2, 3)), ints(2, 3)], [T(shape=[4, 9])], options("TileOptions"))
+    case("reverse", "REVERSE_V2", [T(x), ints(2)], [T(shape=[2, 6, 4, 3])], options("ReverseV2Options"))
+    case("gather_nd", "GATHER_ND", [T(x), T(const=np.array([[0, 3], [1, 5], [1, 0]], np.int32))], [T(shape=[3, 4, 3])],
+         options("GatherNdOptions"))
+    case("broadcast_to", "BROADCAST_TO", [T(f32(3, 1)), ints(2, 3, 4)], [T(shape=[2, 3, 4])], options("BroadcastToOptions"))
     case("space_to_batch", "SPACE_TO_BATCH_ND", [T(x), ints(2, 3), T(const=np.array([[1, 1], [1, 1]], np.int32))],
          [T(shape=[12, 4, 2, 3])])
     case("batch_to_space", "BATCH_TO_SPACE_ND", [T(f32(12, 4, 2, 3)), ints(2, 3), T(const=np.array([[1, 1], [2, 0]], np.int32))],

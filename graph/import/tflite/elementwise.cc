@@ -9,6 +9,7 @@ namespace {
 namespace code {
 constexpr int32_t kAdd = 0, kLogistic = 14, kMul = 18, kRelu = 19, kReluN1To1 = 20, kRelu6 = 21, kTanh = 28, kSub = 41,
                   kDiv = 42, kExp = 47, kMaximum = 55, kSqrt = 75, kHardSwish = 117, kRelu0To1 = 152;
+constexpr int32_t kFloor = 8, kSin = 66, kLog = 73, kAbs = 101, kCeil = 104, kCos = 108, kRound = 116, kSign = 158;
 }
 
 fbs::Activation binary_activation(const fbs::Operator& o) {
@@ -34,6 +35,14 @@ Op unary_op(int32_t number) {
     case code::kTanh: return Op::kTanh;
     case code::kExp: return Op::kExp;
     case code::kSqrt: return Op::kSqrt;
+    case code::kFloor: return Op::kFloor;
+    case code::kSin: return Op::kSin;
+    case code::kLog: return Op::kLog;
+    case code::kAbs: return Op::kAbs;
+    case code::kCeil: return Op::kCeil;
+    case code::kCos: return Op::kCos;
+    case code::kRound: return Op::kRound;
+    case code::kSign: return Op::kSign;
     default: return Op::kHardSwish;
   }
 }
@@ -114,7 +123,12 @@ Result<void> import_extremum(NodeImport& n) {
     if (!limit || n.rank(operands[i]) > n.rank(x)) continue;
     return n.finish(Op::kClamp, is_max ? ClampAttrs{*limit, kInfinity} : ClampAttrs{-kInfinity, *limit}, {x});
   }
-  return fail(Code::kUnsupported, "only against one constant number");
+  return n.finish(is_max ? Op::kMax : Op::kMin, NoAttrs{}, {operands[0], operands[1]});
+}
+
+Result<void> import_elu(NodeImport& n) {
+  LATHE_TRY(const ValueId x, n.value(0));
+  return n.finish(Op::kElu, EluAttrs{}, {x});
 }
 
 Result<void> import_neg(NodeImport& n) {
@@ -146,19 +160,17 @@ Result<void> import_squared_difference(NodeImport& n) {
   return n.finish_value(y);
 }
 
-// Small whole powers are products, 0.5 is a root.
+// Small whole powers are products.
 Result<void> import_pow(NodeImport& n) {
   constexpr float kMaxPower = 8;
   LATHE_TRY(const ValueId x, real_operand(n, 0));
   LATHE_TRY(const ValueId exponent, real_operand(n, 1));
   const auto power = uniform(n, exponent);
-  if (!power) return fail(Code::kUnsupported, "only to one constant power");
-  if (*power == 0.5f) {
-    LATHE_TRY(const ValueId y, n.emit("real", Op::kSqrt, NoAttrs{}, {x}));
+  const bool product = power && *power == std::trunc(*power) && *power >= 1 && *power <= kMaxPower;
+  if (!product) {
+    LATHE_TRY(const ValueId y, n.emit("real", Op::kPow, NoAttrs{}, {x, exponent}));
     return n.finish_value(y);
   }
-  if (*power != std::trunc(*power) || *power < 1 || *power > kMaxPower)
-    return fail(Code::kUnsupported, "power " + std::to_string(*power) + " is not supported, only 0.5 and 1 to 8");
   ValueId y = x;
   for (float i = 1; i < *power; ++i) {
     LATHE_TRY(y, n.emit("real", Op::kMul, BinaryAttrs{}, {y, x}));

@@ -45,6 +45,7 @@ Result<ValueId> patches(NodeImport& n, ValueId x, const Conv2dAttrs& a, int64_t 
       LATHE_TRY(taps.emplace_back(), n.emit("tap" + std::to_string(r * kw + c), Op::kSlice, s, {padded}));
     }
   }
+  LATHE_TRY(taps, n.few_parts(3, std::move(taps), {}));
   return n.emit("patches", Op::kConcat, AxisAttrs{3}, std::move(taps));
 }
 

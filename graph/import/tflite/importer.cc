@@ -264,6 +264,20 @@ Result<void> NodeImport::finish_value(ValueId v, size_t output) {
   return bind(v, output);
 }
 
+Result<std::vector<ValueId>> NodeImport::few_parts(int32_t axis, std::vector<ValueId> parts, const std::optional<Quant>& grid) {
+  constexpr size_t kMost = 32;
+  while (parts.size() > kMost) {
+    std::vector<ValueId> joined;
+    for (size_t first = 0; first < parts.size(); first += kMost) {
+      const auto begin = parts.begin() + static_cast<std::ptrdiff_t>(first);
+      const auto end = parts.begin() + static_cast<std::ptrdiff_t>(std::min(first + kMost, parts.size()));
+      LATHE_TRY(joined.emplace_back(), emit("joined", Op::kConcat, AxisAttrs{axis}, std::vector<ValueId>(begin, end), grid));
+    }
+    parts = std::move(joined);
+  }
+  return parts;
+}
+
 Result<void> NodeImport::assign(const std::string& tag, ValueId variable, ValueId v) {
   LATHE_TRY(const NodeId node, builder_.graph.add_node(Op::kAssign, NoAttrs{}, {variable, v}, builder_.node_name(stem(tag))));
   static_cast<void>(node);

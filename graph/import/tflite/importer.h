@@ -121,6 +121,8 @@ class NodeImport {
   // v with other dims, at most one of them open.
   Result<ValueId> reshaped(const std::string& tag, ValueId v, const std::vector<Dim>& dims);
   Result<void> finish_reshaped(ValueId v, const std::vector<Dim>& dims, size_t output = 0);
+  // At most as many parts as a Concat takes, made of `parts` in their order; quantized ones go to `grid`.
+  Result<std::vector<ValueId>> few_parts(int32_t axis, std::vector<ValueId> parts, const std::optional<Quant>& grid);
   Result<ValueId> integers_constant(const std::string& tag, const std::vector<int64_t>& values);
   Result<ValueId> real_constant(const std::string& tag, float value);
 

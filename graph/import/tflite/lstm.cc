@@ -190,6 +190,7 @@ Result<void> Lstm::import() {
   LATHE_CHECK_OK(n_.assign("output_state", h_state, h_));
   LATHE_CHECK_OK(n_.assign("cell_state", c_state, c_));
   if (results.size() == 1) return n_.finish_value(results[0]);
+  LATHE_TRY(results, n_.few_parts(static_cast<int32_t>(time_axis_), std::move(results), {}));
   LATHE_TRY(const ValueId all, n_.emit("all", Op::kConcat, AxisAttrs{static_cast<int32_t>(time_axis_)}, std::move(results)));
   return n_.finish_value(all);
 }

@@ -77,8 +77,9 @@ Result<void> import_concat(NodeImport& n) {
     LATHE_TRY(parts.emplace_back(), n.value(i));
   }
   LATHE_TRY(const int32_t axis, n.normalized_axis(o == nullptr ? 0 : o->axis(), n.rank(parts[0])));
-  if (bounds.lo == -kInfinity && bounds.hi == kInfinity) return n.finish(Op::kConcat, AxisAttrs{axis}, std::move(parts));
   LATHE_TRY(const auto grid, quant_of(n.output()));
+  LATHE_TRY(parts, n.few_parts(axis, std::move(parts), grid));
+  if (bounds.lo == -kInfinity && bounds.hi == kInfinity) return n.finish(Op::kConcat, AxisAttrs{axis}, std::move(parts));
   LATHE_TRY(const ValueId whole, n.emit("whole", Op::kConcat, AxisAttrs{axis}, std::move(parts), grid));
   return n.finish(Op::kClamp, ClampAttrs{bounds.lo, bounds.hi}, {whole});
 }
@@ -94,6 +95,8 @@ Result<void> import_pack(NodeImport& n) {
     dims.insert(dims.begin() + axis, n.dims().constant(1));
     LATHE_TRY(parts.emplace_back(), n.reshaped("part" + std::to_string(i), x, dims));
   }
+  LATHE_TRY(const auto grid, quant_of(n.output()));
+  LATHE_TRY(parts, n.few_parts(axis, std::move(parts), grid));
   return n.finish(Op::kConcat, AxisAttrs{axis}, std::move(parts));
 }
 

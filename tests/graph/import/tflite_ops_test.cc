@@ -1,7 +1,6 @@
 // Models of one TFLite operator each, against what LiteRT's reference kernels computed (tests/oracle/make_tflite_ops.py).
 #include <cmath>
 #include <map>
-#include <set>
 
 #include "data/npy.h"
 #include "graph/import/tflite/import_tflite.h"
@@ -73,7 +72,7 @@ void check_output(const Graph& g, ValueId v, const std::byte* got, HostTensor ex
     CHECK(worst <= 1e-5 * largest);
   } else {
     CHECK(worst <= 1);
-    CHECK(differing * 5 <= a.size() + 5);  // ties, not a bias
+    if (a.size() >= 50) CHECK(differing * 5 <= a.size());  // ties, not a bias
   }
 }
 
@@ -116,16 +115,11 @@ void check_case(Case c, const Graph& g) {
 }  // namespace
 
 TEST_CASE("every tflite operator computes what LiteRT's reference kernel does") {
-  const std::set<std::string> unsupported = {"abs", "elu", "log"};
   const auto cases = read_cases();
   CHECK(cases.size() > 100);
   for (const auto& [name, c] : cases) {
     CAPTURE(name);
     const auto g = import_case(c);
-    if (unsupported.contains(name)) {
-      CHECK(contains(error_of(g), "the operator is not supported"));
-      continue;
-    }
     if (!g) FAIL_CHECK(g.error().message);
     else check_case(c, *g);
   }
