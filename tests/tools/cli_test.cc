@@ -80,7 +80,7 @@ const std::string& int8_model() {
 TEST_CASE("every verb explains itself with an example") {
   const auto overview = run_lathe({"--help"});
   CHECK(overview.status == 0);
-  for (const char* verb : {"import", "dump", "check", "run", "bench", "profile", "kernels", "dataset", "calibrate", "quantize",
+  for (const char* verb : {"export", "import", "dump", "check", "run", "bench", "profile", "kernels", "dataset", "calibrate", "quantize",
                            "compile", "eval", "embed"}) {
     CAPTURE(std::string(verb));
     CHECK(overview.out.find(std::string("\n  ") + verb + " ") != std::string::npos);
@@ -325,4 +325,31 @@ TEST_CASE("run prints the best classes and refuses inputs of another shape") {
   check_refused(
       run_lathe({"run", int8_model(), "--input", "other=" + folder.file("x.npy"), "--input", "more=" + folder.file("x.npy")}),
       {"no value for input 'image'"});
+}
+
+TEST_CASE("an exported model is ONNX that gives the same results when it is imported") {
+  const TempFolder folder;
+  REQUIRE(write_npy(folder.file("x.npy"), images(2, 1, 0.5f)));
+  const auto results = [&](const std::string& model) {
+    const auto r = run_lathe({"run", model, "--input", folder.file("x.npy"), "--output", folder.file("y.npz")});
+    REQUIRE_MESSAGE(r.status == 0, r.err);
+    const auto arrays = read_npz(folder.file("y.npz"));
+    REQUIRE(arrays);
+    return (*arrays)[0].tensor.bytes;
+  };
+  const std::string onnx = folder.file("out.onnx");
+  for (const std::string& model : {kModel, int8_model()}) {
+    const auto r = run_lathe({"export", model, "-o", onnx});
+    REQUIRE_MESSAGE(r.status == 0, r.err);
+    CHECK(r.out.find("opset 17") != std::string::npos);
+    CHECK(results(onnx) == results(model));
+  }
+  const std::string dynamic = folder.file("dynamic.lathe"), kept = slurp(onnx);
+  REQUIRE(run_lathe({"quantize", kModel, "--dynamic", "-o", dynamic}).status == 0);
+  const auto refused = run_lathe({"export", dynamic, "-o", onnx});
+  CHECK(refused.status == 1);
+  CHECK(refused.err.find("1 node cannot be exported:") != std::string::npos);
+  CHECK(refused.err.find("(DynamicFullyConnected): ONNX has no operator for it") != std::string::npos);
+  CHECK(slurp(onnx) == kept);
+  check_refused(run_lathe({"export", kModel, "-o", folder.file("none/out.onnx")}), {"none"});
 }
