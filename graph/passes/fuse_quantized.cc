@@ -317,7 +317,7 @@ Result<void> fuse_float_ops(Rewriter& rewriter) {
   Graph& graph = rewriter.graph();
   for (const NodeId n : rewriter.nodes()) {
     const Node& node = graph.node(n);
-    if (node.op != Op::kDequantize) continue;
+    if (node.op != Op::kDequantize || graph.value(node.inputs[0]).type.dtype != DType::kS32) continue;
     const std::vector<NodeId> readers = graph.consumers(node.outputs[0]);
     if (std::all_of(readers.begin(), readers.end(), [&](NodeId r) { return graph.node(r).op == Op::kAdd; }))
       fold_dequantize(rewriter, n);

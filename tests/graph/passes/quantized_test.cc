@@ -83,6 +83,13 @@ TEST_CASE("a bias and a residual that are added before the Quantize are rounded 
               "%x = Quantize (%f)\n%c = Conv2d (%x, %w, %c.bias:s32)\n%y = Dequantize (%c)\noutput %y\n");
 }
 
+TEST_CASE("a constant of bytes that is added stays on its grid") {
+  check_fused(
+      kX + "constant %k : s8[4] quant(scale=0.5, zero_point=3) = [1, 2, -3, 4]\n%s = Dequantize (%k)\n%a = Add (%r, %s)\n%q" +
+          kQ + "(%a)\n" + kOut,
+      "%x = Quantize (%f)\n%a = Add (%x, %k)\n%y = Dequantize (%a)\noutput %y\n");
+}
+
 TEST_CASE("sums, products with one number, concatenations and functions run on integers") {
   const std::string two =
       kX + "input %g : f32[N,6,6,4]\n%z quant(scale=0.02, zero_point=3) = Quantize (%g)\n%s = Dequantize (%z)\n";
