@@ -194,6 +194,29 @@ Result<void> Import::read_inputs() {
   return {};
 }
 
+// Integers that are given lie in [lo, hi].
+template <class T> Result<Constant> given_integers(const std::vector<double>& values, double lo, double hi) {
+  for (const double v : values)
+    if (v != std::trunc(v) || v < lo || v > hi)
+      return fail(Code::kInvalidArgument, std::to_string(v) + " is not an integer of " + std::to_string(static_cast<int64_t>(lo)) +
+                                              " to " + std::to_string(static_cast<int64_t>(hi)));
+  return Constant::of(std::vector<T>(values.begin(), values.end()));
+}
+
+Result<Constant> given_numbers(DType dtype, const std::vector<double>& values) {
+  switch (dtype) {
+    case DType::kF32: return Constant::of(std::vector<float>(values.begin(), values.end()));
+    case DType::kS64: return given_integers<int64_t>(values, -0x1p31, 0x1p31);
+    case DType::kS32: return given_integers<int32_t>(values, INT32_MIN, INT32_MAX);
+    case DType::kS16: return given_integers<int16_t>(values, INT16_MIN, INT16_MAX);
+    case DType::kU16: return given_integers<uint16_t>(values, 0, UINT16_MAX);
+    case DType::kS8: return given_integers<int8_t>(values, INT8_MIN, INT8_MAX);
+    case DType::kU8: return given_integers<uint8_t>(values, 0, UINT8_MAX);
+    case DType::kBool: return given_integers<uint8_t>(values, 0, 1);
+    default: return fail(Code::kUnsupported, std::string("values of type ") + dtype_name(dtype) + " cannot be fixed");
+  }
+}
+
 // A constant of what the file says about the value; if it says nothing, a vector of s64.
 Result<Binding> Import::fixed_value(const std::string& name, const std::vector<double>& values, const ValueInfo* info) {
   ConstTensor t{name, DType::kS64, {static_cast<int64_t>(values.size())}, {}};
@@ -210,18 +233,7 @@ Result<Binding> Import::fixed_value(const std::string& name, const std::vector<d
       t.dims = dims;
     }
   }
-  if (t.dtype == DType::kF32) {
-    t.bytes = Constant::of(std::vector<float>(values.begin(), values.end()));
-  } else if (t.dtype == DType::kS64 || t.dtype == DType::kS32 || t.dtype == DType::kBool) {
-    for (double v : values)
-      if (v != std::trunc(v) || std::fabs(v) > 0x1p31)
-        return fail(Code::kInvalidArgument, std::to_string(v) + " is not an integer of at most 31 bits");
-    if (t.dtype == DType::kS64) t.bytes = Constant::of(std::vector<int64_t>(values.begin(), values.end()));
-    if (t.dtype == DType::kS32) t.bytes = Constant::of(std::vector<int32_t>(values.begin(), values.end()));
-    if (t.dtype == DType::kBool) t.bytes = Constant::of(std::vector<uint8_t>(values.begin(), values.end()));
-  } else {
-    return fail(Code::kUnsupported, std::string("values of type ") + dtype_name(t.dtype) + " cannot be fixed");
-  }
+  LATHE_TRY(t.bytes, given_numbers(t.dtype, values));
   return Binding{kNoId, std::make_shared<const ConstTensor>(std::move(t))};
 }
 

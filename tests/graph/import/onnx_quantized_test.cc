@@ -175,6 +175,15 @@ TEST_CASE("what quantization does not support is named") {
   CHECK(contains(error_of(bias.import()), "bias 'b' or its scale is not constant; --const can fix it"));
 }
 
+TEST_CASE("weights of bytes can be fixed in place of an input") {
+  TestModel m{.opset = 13};
+  m.input("x", {1, 1, 2, 2}, ElemType::kUint8).input("w", {1, 1, 1, 1}, ElemType::kUint8).output("y", ElemType::kInt32);
+  m.node({.op = "ConvInteger", .inputs = {"x", "w"}, .outputs = {"y"}, .name = "n"});
+  CHECK(contains(error_of(m.import()), "weight 'w' is not constant; --const can fix it"));
+  CHECK(op_names(must(m.import({.constants = {{"w", {200}}}}))) == "Transpose ConvInteger Transpose");
+  CHECK(contains(error_of(m.import({.constants = {{"w", {300}}}})), "300.000000 is not an integer of 0 to 255"));
+}
+
 TEST_CASE("operators that stay in float between integers are listed with the reason") {
   TestModel m{.opset = 13};
   m.input("x", {"N", 4}).output("y");
