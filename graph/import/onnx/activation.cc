@@ -68,7 +68,7 @@ Result<Bound> read_bound(NodeImport& n, const char* attribute, size_t operand, f
     return Bound{false, v};
   }
   if (!n.has_input(operand)) return Bound{false, absent};
-  LATHE_TRY(const auto t, n.constant(operand));
+  LATHE_TRY(const auto t, n.known_tensor(operand));
   if (t == nullptr || t->dtype != DType::kF32) return Bound{true, std::nullopt};
   if (t->elems() != 1)
     return fail(Code::kInvalidArgument,
@@ -106,7 +106,7 @@ Result<void> import_leaky_relu(NodeImport& n) {
 
 // max(x, 0) + slope * min(x, 0), all of which have an 8-bit form; one constant slope is a leaky ReLU.
 Result<void> import_prelu(NodeImport& n) {
-  LATHE_TRY(const auto slope, n.constant(1));
+  LATHE_TRY(const auto slope, n.known_tensor(1));
   Expression e(n);
   const ValueId x = e.operand(0);
   if (e.dtype(x) != DType::kF32) {

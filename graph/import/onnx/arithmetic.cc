@@ -31,11 +31,11 @@ Result<void> import_variadic(NodeImport& n, Op op) {
 bool is_float_value(Expression& e, ValueId x) { return e.dtype(x) == DType::kF32; }
 
 // The exponent if it is one constant element.
-std::optional<double> constant_exponent(NodeImport& n) {
-  const Binding b = n.binding(1);
-  if (b.tensor == nullptr || b.tensor->elems() != 1) return std::nullopt;
-  if (b.tensor->dtype == DType::kF32) return static_cast<double>(b.tensor->bytes.as<float>()[0]);
-  return static_cast<double>(b.tensor->ints()[0]);
+Result<std::optional<double>> constant_exponent(NodeImport& n) {
+  LATHE_TRY(const auto t, n.known_tensor(1));
+  if (t == nullptr || t->elems() != 1) return std::nullopt;
+  if (t->dtype == DType::kF32) return static_cast<double>(t->bytes.as<float>()[0]);
+  return static_cast<double>(t->ints()[0]);
 }
 
 // Powers that other operators compute exactly and faster.
@@ -101,7 +101,7 @@ Result<void> import_sign(NodeImport& n) {
 // computed as floats.
 Result<void> import_pow(NodeImport& n) {
   Expression e(n);
-  const auto exponent = constant_exponent(n);
+  LATHE_TRY(const auto exponent, constant_exponent(n));
   const ValueId x = e.operand(0);
   if (exponent && e.ok()) {
     if (auto simple = simple_power(e, x, *exponent)) return *simple;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/op_def.h"
+#include "graph/passes/evaluate.h"
 
 namespace lathe::onnx {
 namespace {
@@ -196,19 +197,34 @@ Result<std::shared_ptr<const ConstTensor>> NodeImport::weight(size_t i) {
   return b.tensor;
 }
 
+Result<std::shared_ptr<const ConstTensor>> NodeImport::known_tensor(size_t i) {
+  const auto it = builder_.names.find(proto_.inputs[i]);
+  if (it == builder_.names.end() || it->second.blocked()) return blocked();
+  Binding& b = it->second;
+  if (b.tensor) return constant(i);
+  auto bytes = passes::evaluate(builder_.graph, b.value);
+  if (!bytes) return nullptr;
+  auto t = std::make_shared<ConstTensor>(ConstTensor{std::string(it->first), type(b.value).dtype, {}, std::move(*bytes)});
+  for (const Dim d : type(b.value).dims) t->dims.push_back(*dims().value(d));
+  // From now on the name is a constant, so that what is computed from it starts here.
+  if (!builder_.outputs.contains(it->first) && check_numbers(*t)) b.value = kNoId;
+  b.tensor = std::move(t);
+  return b.tensor;
+}
+
 Result<std::vector<Dim>> NodeImport::known_dims(size_t i, const char* what) {
   const Binding b = binding(i);
   if (b.blocked()) return blocked();
   const DType dtype = b.tensor ? b.tensor->dtype : type(b.value).dtype;
   if (dtype != DType::kS64 && dtype != DType::kS32)
     return fail(Code::kInvalidArgument, std::string(what) + " are " + dtype_name(dtype) + ", not integers");
-  if (!b.tensor) {
-    if (const auto& contents = builder_.graph.value(b.value).contents) return *contents;
+  if (!b.tensor && builder_.graph.value(b.value).contents) return *builder_.graph.value(b.value).contents;
+  LATHE_TRY(const auto t, known_tensor(i));
+  if (!t)
     return fail(Code::kUnsupported,
                 std::string(what) + " '" + std::string(proto_.inputs[i]) + "' are not constant; --const can fix them");
-  }
   std::vector<Dim> out;
-  for (int64_t v : b.tensor->ints()) out.push_back(dims().constant(v));
+  for (int64_t v : t->ints()) out.push_back(dims().constant(v));
   return out;
 }
 
@@ -226,7 +242,7 @@ Result<std::vector<int64_t>> NodeImport::known_integers(size_t i, const char* wh
 }
 
 Result<float> NodeImport::known_real(size_t i, const char* what) {
-  LATHE_TRY(const auto t, constant(i));
+  LATHE_TRY(const auto t, known_tensor(i));
   if (!t)
     return fail(Code::kUnsupported,
                 std::string(what) + " '" + std::string(proto_.inputs[i]) + "' is not constant; --const can fix it");

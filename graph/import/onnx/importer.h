@@ -114,6 +114,9 @@ class NodeImport {
   Result<std::shared_ptr<const ConstTensor>> constant(size_t i);
   // The same for an operand that is a weight: one that the file stores as integers stays so (ConstTensor::quant).
   Result<std::shared_ptr<const ConstTensor>> weight(size_t i);
+  // The same, but a small tensor that is computed from constants is computed now: exporters leave scalars and shape arithmetic as
+  // nodes.
+  Result<std::shared_ptr<const ConstTensor>> known_tensor(size_t i);
   // Elements of operand i, an integer tensor known at import: a constant, or computed from known dims. `what` names it in the
   // error.
   Result<std::vector<int64_t>> known_integers(size_t i, const char* what);

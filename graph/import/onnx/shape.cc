@@ -45,6 +45,7 @@ Result<void> import_reshape(NodeImport& n) {
   if (n.opset() >= 14) {
     LATHE_TRY(allow_zero, n.flag("allowzero", false));
   }
+  LATHE_CHECK_OK(n.known_tensor(1));  // a target that constants make is one from here on
   if (target_is_data(n)) return finish_with_target(n);
   LATHE_TRY(std::vector<Dim> target, n.known_dims(1, "the target dims"));
   LATHE_TRY(const auto from, operand_dims(n));
@@ -151,7 +152,7 @@ namespace {
 // Whether elements are dropped: training_mode (an operand from opset 12 on) and a ratio that is not 0.
 Result<bool> drops(NodeImport& n) {
   if (!n.has_input(2)) return false;
-  LATHE_TRY(const auto training, n.constant(2));
+  LATHE_TRY(const auto training, n.known_tensor(2));
   if (!training)
     return fail(Code::kUnsupported,
                 "training_mode '" + std::string(n.proto().inputs[2]) + "' is not constant; --const can fix it");

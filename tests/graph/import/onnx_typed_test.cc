@@ -105,6 +105,28 @@ TEST_CASE("operands that must be known are named where they are not") {
   CHECK(contains(error_of(dropout.import()), "training_mode 't' is not constant"));
 }
 
+TEST_CASE("operands that are computed from constants are known") {
+  TestModel m = one_node(13, "Clip", {2, 3}, {}, {"", "hi"});
+  m.weight(f32_tensor("a", {}, {1.5f})).weight(f32_tensor("b", {}, {-4}));
+  m.nodes.insert(m.nodes.begin(), {.op = "Mul", .inputs = {"a", "b"}, .outputs = {"c"}});
+  m.nodes.insert(m.nodes.begin() + 1, {.op = "Abs", .inputs = {"c"}, .outputs = {"hi"}});
+  CHECK(attrs_of<ClampAttrs>(must(m.import()), Op::kClamp).hi == 6.0f);
+  // Rows of x, halved as a float: the target of a reshape.
+  TestModel halved = one_node(13, "Reshape", {6, 4}, {}, {"t"});
+  halved.weight(i64_tensor("first", {0})).weight(f32_tensor("half", {}, {0.5f})).weight(i64_tensor("rest", {-1}));
+  const std::vector<TestNode> before = {
+      {.op = "Shape", .inputs = {"x"}, .outputs = {"s"}},
+      {.op = "Gather", .inputs = {"s", "first"}, .outputs = {"rows"}},
+      {.op = "Cast", .inputs = {"rows"}, .outputs = {"f"}, .attributes = {int_attr("to", number(kF))}},
+      {.op = "Mul", .inputs = {"f", "half"}, .outputs = {"h"}},
+      {.op = "Cast", .inputs = {"h"}, .outputs = {"i"}, .attributes = {int_attr("to", number(kL))}},
+      {.op = "Concat", .inputs = {"i", "rest"}, .outputs = {"t"}, .attributes = {int_attr("axis", 0)}}};
+  halved.nodes.insert(halved.nodes.begin(), before.begin(), before.end());
+  CHECK(output_dims(must(halved.import())) == "[3,8]");
+  halved.inputs = {value_info("x", kF, TestDims{"N", 4})};
+  CHECK(output_dims(must(halved.import())) != "[3,8]");
+}
+
 TEST_CASE("values that an attribute cannot have are refused") {
   const auto error = [](int64_t opset, const char* op, std::string attribute) {
     return error_of(one_node(opset, op, {2, 3}, {std::move(attribute)}, {"x"}).import());
