@@ -26,6 +26,9 @@ Result<int64_t> known_whole(NodeImport& n, size_t i, const char* what) {
       return fail(Code::kInvalidArgument, std::string(what) + " is " + std::to_string(v));
     return static_cast<int64_t>(v);
   }
+  if (!t && n.type(n.binding(i).value).dtype == DType::kF32)
+    return fail(Code::kUnsupported,
+                std::string(what) + " '" + std::string(n.proto().inputs[i]) + "' is not constant; --const can fix it");
   LATHE_TRY(const auto list, n.known_integers(i, what));
   if (list.size() != 1) return fail(Code::kInvalidArgument, std::string(what) + " is not one number");
   return list[0];

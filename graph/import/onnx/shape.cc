@@ -15,10 +15,11 @@ Result<void> pass_through(NodeImport& n) {
   return {};
 }
 
-// Whether operand 1 is computed and not known before the program runs.
+// Whether operand 1 is computed by other nodes and not known before the program runs. An input of the model is no such target: it
+// may hold a 0 or -1, which cannot be dims, and --const says what it is.
 bool target_is_data(NodeImport& n) {
   const Binding b = n.binding(1);
-  if (b.tensor || b.blocked()) return false;
+  if (b.tensor || b.blocked() || n.builder().graph.producer(b.value) == nullptr) return false;
   const auto& contents = n.builder().graph.value(b.value).contents;
   return !contents || std::any_of(contents->begin(), contents->end(), [&](Dim d) { return n.dims().depends_on_data(d); });
 }
