@@ -33,7 +33,8 @@ using Attrs = std::variant<NoAttrs, Conv2dAttrs, FullyConnectedAttrs, BatchNormA
                            // runtime/attrs_move.h
                            ExtentsAttrs, BorderAttrs, TileAttrs, GatherNdAttrs, ScatterAttrs, TensorScatterAttrs, UniqueAttrs, OneHotAttrs,
                            ReverseSequenceAttrs, Col2ImAttrs, ArgMaxPoolAttrs, ResizeAttrs, RoiAlignAttrs, EinsumAttrs,
-                           QuantizeLinearAttrs, DequantizeLinearAttrs>;
+                           QuantizeLinearAttrs, DequantizeLinearAttrs,
+                           RecurrentAttrs, MaskedSoftmaxAttrs, LinearAttentionAttrs, NmsAttrs>;
 // The attribute struct of `op` with its defaults.
 Attrs default_attrs(Op op);
 

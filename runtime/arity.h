@@ -107,6 +107,12 @@ constexpr Arity op_arity(Op op) {
     case Op::kDynamicQuantizeLinear: return {1, 1, 1, 3};
     case Op::kMatMulInteger:
     case Op::kConvInteger: return {2, 4, 2, 1};
+    case Op::kLstm: return {2, 7, 2, 3};
+    case Op::kGru:
+    case Op::kRnn: return {2, 5, 2, 2};
+    case Op::kMaskedSoftmax: return {1, 3, 1, 1};
+    case Op::kLinearAttention: return {3, 6, 3, 2};
+    case Op::kNonMaxSuppression: return {2, 5, 2, 2};
     case Op::kAssign: return {2, 2, 2, 0};  // variable, value
     case Op::kExtents:
     case Op::kTrim:

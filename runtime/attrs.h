@@ -343,4 +343,85 @@ struct DequantizeLinearAttrs {
   constexpr bool operator==(const DequantizeLinearAttrs&) const = default;
 };
 
+// Functions inside recurrent layers; a and b are their parameters.
+enum class CellFunction : int32_t {
+  kSigmoid = 0,
+  kTanh = 1,
+  kRelu = 2,
+  kAffine = 3,           // a x + b
+  kLeakyRelu = 4,        // x, below 0 a x
+  kThresholdedRelu = 5,  // x, up to a 0
+  kScaledTanh = 6,       // a tanh(b x)
+  kHardSigmoid = 7,      // a x + b between 0 and 1
+  kElu = 8,              // x, below 0 a (exp(x) - 1)
+  kSoftsign = 9,         // x / (1 + |x|)
+};
+inline constexpr int32_t kCellFunctions = 10;
+
+// One direction of a recurrent layer. functions: the gates' (Rnn: the only one), the candidate's, LSTM's on the cell state. clip:
+// what goes into the gates' and the candidate's function is kept within [-clip, clip]; 0: no clip.
+struct RecurrentAttrs {
+  static constexpr bool kEmpty = false;
+  int32_t reverse = 0;  // from the last step of each sequence to the first
+  int32_t functions[3] = {0, 1, 1};  // CellFunction, called f, g and h below
+  float f_a = 0;
+  float f_b = 0;
+  float g_a = 0;
+  float g_b = 0;
+  float h_a = 0;
+  float h_b = 0;
+  float clip = 0;
+  int32_t reset_after = 0;   // GRU: the reset gate scales the candidate's recurrent product, not the state before it
+  int32_t coupled_gates = 0;  // LSTM: the forget gate is 1 minus the input gate
+  template <class Self, class V> static constexpr void visit(Self& s, V&& v) {
+    v("reverse", s.reverse);
+    v("functions", s.functions);
+    v("f_a", s.f_a);
+    v("f_b", s.f_b);
+    v("g_a", s.g_a);
+    v("g_b", s.g_b);
+    v("h_a", s.h_a);
+    v("h_b", s.h_b);
+    v("clip", s.clip);
+    v("reset_after", s.reset_after);
+    v("coupled_gates", s.coupled_gates);
+  }
+  constexpr bool operator==(const RecurrentAttrs&) const = default;
+};
+
+// Softmax along the last axis of scores [.., m, n] of queries against keys, some of which are masked. Query i stands at key
+// offset + i, or, where the lengths of the key sequences are an operand, at length - m + i; it sees key j if
+// j >= that - left (left >= 0) and j <= that + right (right >= 0), and j is below the length. Causal is right == 0.
+struct MaskedSoftmaxAttrs {
+  static constexpr bool kEmpty = false;
+  int32_t offset = 0;
+  int32_t left = -1;
+  int32_t right = -1;
+  int32_t normalize = 1;  // 0: the masked scores themselves, -infinity where nothing is seen
+  template <class Self, class V> static constexpr void visit(Self& s, V&& v) {
+    v("offset", s.offset); v("left", s.left); v("right", s.right); v("normalize", s.normalize);
+  }
+  constexpr bool operator==(const MaskedSoftmaxAttrs&) const = default;
+};
+
+// Boxes are y0 x0 y1 x1 in any order of corners; center: middle x and y, width, height.
+struct NmsAttrs {
+  static constexpr bool kEmpty = false;
+  int32_t center = 0;
+  template <class Self, class V> static constexpr void visit(Self& s, V&& v) { v("center", s.center); }
+  constexpr bool operator==(const NmsAttrs&) const = default;
+};
+
+// Linear attention with a carried state (graph/ops/attention.cc): y = scale * state^T q.
+struct LinearAttentionAttrs {
+  static constexpr bool kEmpty = false;
+  int32_t q_heads = 1;
+  int32_t kv_heads = 1;
+  float scale = 1.0f;
+  template <class Self, class V> static constexpr void visit(Self& s, V&& v) {
+    v("q_heads", s.q_heads); v("kv_heads", s.kv_heads); v("scale", s.scale);
+  }
+  constexpr bool operator==(const LinearAttentionAttrs&) const = default;
+};
+
 }  // namespace lathe

@@ -74,7 +74,7 @@ Result<ConstTensor> read_tensor(const std::string& path, const Port& port) {
   LATHE_TRY(onnx::TensorProto proto, onnx::parse_tensor(CaseModel::bytes_of(*file)));
   const auto bfloat16 = static_cast<int32_t>(onnx::ElemType::kBfloat16);
   if (port.elem_type == bfloat16 && proto.data_type == static_cast<int32_t>(onnx::ElemType::kUint16)) proto.data_type = bfloat16;
-  LATHE_TRY(ConstTensor t, onnx::TensorReader(file, {}).read(proto));
+  LATHE_TRY(ConstTensor t, onnx::TensorReader(file, {}).read(proto, onnx::BeyondFloat::kInfinity));
   if (port.rank && *port.rank != t.dims.size())
     return unsupported("the case's data contradicts its model: '" + port.name + "' has rank " + std::to_string(t.dims.size()) +
                        ", not " + std::to_string(*port.rank));
@@ -103,9 +103,7 @@ std::vector<double> numbers_of(const ConstTensor& t) {
 // What import asks for: every input that a reason names, or, where it names a value that is computed from inputs, all small
 // integer inputs. False if nothing new can be fixed.
 bool fix_inputs(const ImportReport& report, const CaseModel& m, const std::vector<ConstTensor>& values, ImportOptions* options) {
-  const auto fix = [&](size_t i) {
-    return options->constants.emplace(m.inputs[i].name, numbers_of(values[i])).second;
-  };
+  const auto fix = [&](size_t i) { return options->constants.emplace(m.inputs[i].name, numbers_of(values[i])).second; };
   bool changed = false;
   for (const UnsupportedItem& item : report.unsupported) {
     const bool wants_const = item.reason.find("--const") != std::string::npos;
@@ -127,7 +125,8 @@ bool fix_inputs(const ImportReport& report, const CaseModel& m, const std::vecto
 }
 
 // The graph, imported as a user would: with as little fixed as it takes.
-Result<Graph> import_case(const CaseModel& m, const std::string& folder, const std::vector<ConstTensor>& values, CaseResult* result) {
+Result<Graph> import_case(const CaseModel& m, const std::string& folder, const std::vector<ConstTensor>& values,
+                          CaseResult* result) {
   ImportOptions options;
   for (int i = 0;; ++i) {
     ImportReport report;
@@ -168,8 +167,8 @@ Result<void> run_data_set(const CaseModel& m, const std::string& folder, const s
   LATHE_CHECK_OK(load_inputs(runner, m, inputs));
   LATHE_CHECK_OK(runner.run());
   if (runner.output_count() != expected.size())
-    return fail(Code::kInvalidArgument, "it has " + std::to_string(runner.output_count()) + " outputs, expected " +
-                                            std::to_string(expected.size()));
+    return fail(Code::kInvalidArgument,
+                "it has " + std::to_string(runner.output_count()) + " outputs, expected " + std::to_string(expected.size()));
   for (size_t i = 0; i < expected.size(); ++i) {
     const Computed computed{runner.output_tensor(i).dtype, (runner.output_tensor(i).flags & kTensorHasQuant) != 0,
                             runner.output_shape(i), runner.output(i)};
@@ -212,9 +211,7 @@ Result<std::vector<std::string>> find_cases(const std::string& folder) {
 CaseResult run_case(const std::string& folder, const CaseOptions& options) {
   CaseResult result;
   const auto ok = run_data_sets(folder, options, &result);
-  result.outcome = ok                                       ? Outcome::kPassed
-                   : ok.error().code == Code::kUnsupported ? Outcome::kUnsupported
-                                                            : Outcome::kFailed;
+  result.outcome = ok ? Outcome::kPassed : ok.error().code == Code::kUnsupported ? Outcome::kUnsupported : Outcome::kFailed;
   if (!ok) result.reason = ok.error().message;
   return result;
 }

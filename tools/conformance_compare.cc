@@ -55,7 +55,8 @@ class Differences {
  public:
   explicit Differences(size_t shown) : shown_(shown) {}
   void add(size_t index, const std::string& computed, const std::string& expected) {
-    if (count_++ < shown_) text_ += (text_.empty() ? "element " : ", element ") + std::to_string(index) + " is " + computed + ", expected " + expected;
+    if (count_++ < shown_)
+      text_ += (text_.empty() ? "element " : ", element ") + std::to_string(index) + " is " + computed + ", expected " + expected;
   }
   Result<void> result(size_t elems) const {
     if (count_ == 0) return {};

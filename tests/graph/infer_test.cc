@@ -326,6 +326,7 @@ const InferCase kCases[] = {
     {"Regrid", {"f32[N]"}, "", "error: without quantization parameters", kQ},
 #include "tests/graph/infer_cases_integer.inc"
 #include "tests/graph/infer_cases_move.inc"
+#include "tests/graph/infer_cases_seq.inc"
 };
 
 // Text of a graph with one node, whose results are left to inference.

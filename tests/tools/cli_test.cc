@@ -77,6 +77,12 @@ const std::string& int8_model() {
 
 }  // namespace
 
+TEST_CASE("docs/operators.md is what the command prints") {
+  const auto r = run_lathe({"operators"});
+  REQUIRE_MESSAGE(r.status == 0, r.err);
+  CHECK_MESSAGE(r.out == slurp(LATHE_SOURCE_ROOT "/docs/operators.md"), "run: lathe operators > docs/operators.md");
+}
+
 TEST_CASE("every verb explains itself with an example") {
   const auto overview = run_lathe({"--help"});
   CHECK(overview.status == 0);

@@ -1,4 +1,6 @@
 // lathe conformance: runs the test cases that the ONNX project publishes and says which pass.
+#include "tools/conformance.h"
+
 #include <fnmatch.h>
 
 #include <CLI/CLI.hpp>
@@ -10,7 +12,6 @@
 
 #include "base/cancel.h"
 #include "base/json.h"
-#include "tools/conformance.h"
 #include "tools/flags.h"
 #include "tools/table.h"
 #include "tools/verb.h"
@@ -54,9 +55,8 @@ const char* outcome_name(Outcome outcome) {
 }
 
 bool is_chosen(const std::string& name, const std::vector<std::string>& patterns) {
-  return patterns.empty() || std::any_of(patterns.begin(), patterns.end(), [&](const std::string& p) {
-           return ::fnmatch(p.c_str(), name.c_str(), 0) == 0;
-         });
+  return patterns.empty() || std::any_of(patterns.begin(), patterns.end(),
+                                         [&](const std::string& p) { return ::fnmatch(p.c_str(), name.c_str(), 0) == 0; });
 }
 
 std::string line_of(const Case& c) {
@@ -134,7 +134,8 @@ Result<void> run(Options o) {
 
 Action setup(CLI::App& app) {
   auto o = std::make_shared<Options>();
-  app.add_option("folder", o->folder, "a case (model.onnx beside test_data_set_0), or a folder with cases somewhere in it")->required();
+  app.add_option("folder", o->folder, "a case (model.onnx beside test_data_set_0), or a folder with cases somewhere in it")
+      ->required();
   app.add_option("--match", o->match, "only cases whose name fits one of these patterns (* and ?)")->type_name("PATTERN");
   app.add_flag("--list", o->list, "one line per case");
   app.add_option("--show-values", o->run.shown_values, "how many differing elements to print per output")->capture_default_str();
@@ -147,7 +148,7 @@ Action setup(CLI::App& app) {
 
 }  // namespace
 
-const Verb kVerb_conformance{"conformance", "run ONNX backend test cases", "lathe conformance onnx/backend/test/data/node --match 'test_conv_*'",
-                             setup};
+const Verb kVerb_conformance{"conformance", "run ONNX backend test cases",
+                             "lathe conformance onnx/backend/test/data/node --match 'test_conv_*'", setup};
 
 }  // namespace lathe::tools

@@ -44,6 +44,8 @@ Result<std::optional<int64_t>> constant_count(NodeImport& n) {
 
 Result<ValueId> extents(NodeImport& n, ValueId v, const std::string& tag) {
   if (n.builder().graph.value(v).contents) return v;
+  LATHE_TRY(const auto known, n.builder().known({v, nullptr}));
+  if (known) return n.builder().constant(*known);
   const ExtentsAttrs attrs{static_cast<int32_t>(n.dims().unused_data_tensor())};
   return n.emit(tag, Op::kExtents, attrs, {v});
 }
@@ -88,6 +90,19 @@ Result<void> import_unique(NodeImport& n) {
     LATHE_CHECK_OK(n.finish(Op::kTrim, AxisAttrs{0}, {all[i], count}, i, "trim" + std::to_string(i)));
   }
   return {};
+}
+
+Result<void> import_non_max_suppression(NodeImport& n) {
+  LATHE_TRY(const bool center, n.flag("center_point_box", false));
+  std::vector<ValueId> operands;
+  for (size_t i = 0; i < n.input_count(); ++i) {
+    operands.push_back(kNoId);
+    if (!n.has_input(i)) continue;
+    LATHE_TRY(operands.back(), n.value(i));
+  }
+  LATHE_TRY(const auto all, n.emit_all("all", Op::kNonMaxSuppression, NmsAttrs{center ? 1 : 0}, operands));
+  LATHE_TRY(const ValueId count, extents(n, all[1], "count"));
+  return n.finish(Op::kTrim, AxisAttrs{0}, {all[0], count});
 }
 
 Result<void> import_range(NodeImport& n) {

@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "graph/import/onnx/importer.h"
 #include "graph/import/onnx/legacy.h"
+#include "graph/import/onnx/nested.h"
 #include "graph/import/onnx/node_order.h"
 #include "graph/passes/fuse_quantized.h"
 #include "runtime/host/mapped_file.h"
@@ -45,11 +46,27 @@ std::string node_place(const std::string& label, const std::string& type, int64_
   return label + " (" + type + ", opset " + std::to_string(opset) + ")";
 }
 
+// ": why", for operators that are known and not supported.
+std::string unsupported_reason(std::string_view op_type) {
+#define ONNX_UNSUPPORTED(name, reason) \
+  if (op_type == #name) return std::string(": ") + reason;
+#include "graph/import/onnx/unsupported.inc"
+#undef ONNX_UNSUPPORTED
+  return {};
+}
+
 // One import, step by step; import_model() is the order of the steps.
 class Import {
  public:
   Import(const ModelProto& model, const ImportOptions& options, TensorReader& reader, ImportReport& report)
-      : model_(model), proto_(*model.graph), options_(options), builder_(reader, report), report_(report) {}
+      : model_(model),
+        proto_(*model.graph),
+        options_(options),
+        builder_(reader, report),
+        report_(report),
+        nested_(model, builder_, used_, [this](const NodeProto& node) { return import_node(node); }) {
+    builder_.nested = &nested_;
+  }
 
   Result<void> read_header();
   Result<void> read_initializers();
@@ -83,6 +100,7 @@ class Import {
   ImportReport& report_;
   std::set<std::string_view> given_;  // names that no node makes
   std::set<std::string_view> used_;   // names that a node or the graph's outputs read
+  NestedGraphs nested_;
 };
 
 Result<void> Import::read_header() {
@@ -274,7 +292,7 @@ Result<void> Import::run_import(const OpImport& op, NodeImport& n) {
                                             " are expected");
   for (size_t i = 0; i < op.min_inputs; ++i)
     if (!n.has_input(i)) return fail(Code::kInvalidArgument, "input " + std::to_string(i) + " is missing");
-  if (!n.has_output(0) && op.import != import_split) return fail(Code::kInvalidArgument, "it has no output");
+  if (!n.has_any_output()) return fail(Code::kInvalidArgument, "it has no output");
   LATHE_CHECK_OK(op.import(n));
   if (const auto unread = n.unread_attribute()) return fail(Code::kUnsupported, "attribute '" + *unread + "' is not supported");
   return {};
@@ -287,11 +305,12 @@ Result<void> Import::import_node(const NodeProto& node) {
   const bool all_fixed =
       std::all_of(node.outputs.begin(), node.outputs.end(), [&](std::string_view o) { return builder_.fixed.contains(o); });
   if (all_fixed && !node.outputs.empty()) return {};
+  const FunctionProto* function = nested_.find(node);
   const OpImport* op = find_op_import(node.domain, node.op_type);
-  if (op == nullptr) {
+  if (op == nullptr && function == nullptr) {
     unsupported({type, node_label(node),
                  is_default_domain(node.domain) || node.domain == "com.microsoft"
-                     ? "operator " + type + " is not supported"
+                     ? "operator " + type + " is not supported" + unsupported_reason(node.op_type)
                      : "operators of domain '" + std::string(node.domain) + "' are not supported"});
     return {};
   }
@@ -304,7 +323,7 @@ Result<void> Import::import_node(const NodeProto& node) {
   }
   NodeImport n(builder_, builder_.opset < 7 ? modern : node,
                node.name.empty() && !node.outputs.empty() ? std::string(node.outputs[0]) : std::string(node.name));
-  auto result = run_import(*op, n);
+  auto result = function != nullptr ? nested_.import_function(*function, node) : run_import(*op, n);
   if (result) {
     check_outputs_bound(node, type);
     return {};

@@ -1,6 +1,7 @@
 #include "graph/import/onnx/importer.h"
 
 #include <algorithm>
+#include <span>
 
 #include "graph/op_def.h"
 #include "graph/passes/evaluate.h"
@@ -11,6 +12,11 @@ namespace {
 constexpr OpImport kOps[] = {
 #define ONNX_OP(name, since, min_inputs, max_inputs, function) {#name, since, min_inputs, max_inputs, function},
 #include "graph/import/onnx/ops.inc"
+#undef ONNX_OP
+};
+constexpr OpImport kPreviewOps[] = {
+#define ONNX_OP(name, since, min_inputs, max_inputs, function) {#name, since, min_inputs, max_inputs, function},
+#include "graph/import/onnx/preview_ops.inc"
 #undef ONNX_OP
 };
 
@@ -49,18 +55,19 @@ const OpImport* find_op_import(std::string_view name) { return find_in(kOps, nam
 
 const OpImport* find_op_import(std::string_view domain, std::string_view name) {
   if (domain.empty() || domain == "ai.onnx") return find_op_import(name);
+  if (domain == "ai.onnx.preview") return find_in(kPreviewOps, name);
   return domain == "com.microsoft" ? find_in(kMicrosoftOps, name) : nullptr;
 }
 
 std::string Builder::value_name(const std::string& stem) {
-  for (int i = 1;; ++i) {
+  for (int& i = value_numbers_.try_emplace(stem, 1).first->second;; ++i) {
     std::string name = numbered(stem, i);
     if (graph.find_value(name) == kNoId && !reserved.contains(name)) return name;
   }
 }
 
 std::string Builder::node_name(const std::string& stem) {
-  for (int i = 1;; ++i)
+  for (int& i = node_numbers_.try_emplace(stem, 1).first->second;; ++i)
     if (const auto [it, is_new] = node_names_.insert(numbered(stem, i)); is_new) return *it;
 }
 
@@ -100,6 +107,17 @@ Result<ValueId> Builder::materialize(Binding& b) {
   return b.value;
 }
 
+Result<std::shared_ptr<const ConstTensor>> Builder::known(const Binding& b) const {
+  if (b.blocked()) return blocked();
+  if (b.tensor) return b.tensor;
+  const auto bytes = passes::evaluate(graph, b.value);
+  if (!bytes) return nullptr;
+  const Value& v = graph.value(b.value);
+  ConstTensor t{v.name, v.type.dtype, {}, *bytes};
+  for (Dim d : v.type.dims) t.dims.push_back(*graph.dims().value(d));
+  return std::make_shared<const ConstTensor>(std::move(t));
+}
+
 const Attribute* NodeImport::find(std::string_view attribute) const {
   for (const Attribute& a : proto_.attributes)
     if (a.name == attribute) return &a;
@@ -121,8 +139,8 @@ std::optional<std::string> NodeImport::unread_attribute() const {
 Result<const Attribute*> NodeImport::typed(std::string_view attribute, AttributeType type) {
   const Attribute* a = take(attribute);
   if (a == nullptr) return nullptr;
-  if (a->is_reference)
-    return fail(Code::kUnsupported, "attribute '" + std::string(attribute) + "' refers to a function's attribute");
+  if (!a->reference.empty())
+    return fail(Code::kInvalidArgument, "attribute '" + std::string(attribute) + "' refers to a function's, but is in none");
   if (a->type != type)
     return fail(Code::kInvalidArgument, "attribute '" + std::string(attribute) + "' is " + attribute_type_name(a->type) +
                                             ", not " + attribute_type_name(type));
@@ -195,6 +213,13 @@ Result<std::shared_ptr<const ConstTensor>> NodeImport::weight(size_t i) {
   const Binding b = stored_binding(i);
   if (b.blocked()) return blocked();
   return b.tensor;
+}
+
+Result<std::vector<Binding>> NodeImport::import_body(std::string_view attribute, const std::vector<Binding>& inputs) {
+  LATHE_TRY(const Attribute* a, typed(attribute, AttributeType::kGraph));
+  if (a == nullptr) return fail(Code::kInvalidArgument, "attribute '" + std::string(attribute) + "' is missing");
+  LATHE_TRY(const GraphProto body, parse_graph(a->graph));
+  return builder_.nested->import_body(body, inputs);
 }
 
 Result<std::shared_ptr<const ConstTensor>> NodeImport::known_tensor(size_t i) {
@@ -306,7 +331,8 @@ Result<std::vector<ValueId>> NodeImport::add(const std::string& tag, Op op, Attr
 std::string NodeImport::result_name(size_t output) const {
   if (!has_output(output)) return builder_.value_name(stem("output" + std::to_string(output)));
   const std::string name(proto_.outputs[output]);
-  return builder_.graph.find_value(name) == kNoId ? name : builder_.value_name(name);
+  const bool is_taken = builder_.graph.find_value(name) != kNoId || (builder_.is_nested && builder_.reserved.contains(name));
+  return is_taken ? builder_.value_name(name) : name;
 }
 
 Result<ValueId> NodeImport::emit(const std::string& tag, Op op, Attrs attrs, std::vector<ValueId> inputs,

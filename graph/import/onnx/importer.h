@@ -12,6 +12,7 @@
 // which the driver drops), and its attributes are still checked, so that one run lists everything that is missing. Attributes
 // that no one has read when a function returns are reported as unsupported. An error has no node name; the driver adds it.
 #pragma once
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -36,6 +37,15 @@ struct Binding {
   bool blocked() const { return value == kNoId && tensor == nullptr; }
 };
 
+// Imports graphs and functions inside the model into the graph that is being built, once for each use.
+class NestedImporter {
+ public:
+  virtual ~NestedImporter() = default;
+  // Nodes of `body` with these inputs, which may see all names outside. Gives its outputs. Errors: kUnsupported (nesting or the
+  // number of nodes is over the limit), kCancelled (something in it is not supported, and is listed).
+  virtual Result<std::vector<Binding>> import_body(const GraphProto& body, const std::vector<Binding>& inputs) = 0;
+};
+
 // The graph that is being built, with the names of the file.
 class Builder {
  public:
@@ -52,6 +62,9 @@ class Builder {
   std::set<std::string, std::less<>> outputs;
   // Element types that the file states, by name. Types of results that it does not state are unknown: 0.
   std::map<std::string, int32_t, std::less<>> elem_types;
+  NestedImporter* nested = nullptr;
+  // Inside a nested graph or function: its names may stand for several values, and none may take a name of the file's own graph.
+  bool is_nested = false;
   // Names whose value the caller gave; what their node makes is dropped.
   std::set<std::string, std::less<>> fixed;
 
@@ -65,6 +78,8 @@ class Builder {
   // Makes the binding's constant a value of the graph if it is not one.
   Result<ValueId> materialize(Binding& binding);
   TensorType tensor_type(const ConstTensor& t) const;
+  // What the binding stands for, if that is a constant or computed from constants alone; else nullptr. Error: kCancelled.
+  Result<std::shared_ptr<const ConstTensor>> known(const Binding& b) const;
 
  private:
   struct Key {
@@ -77,6 +92,8 @@ class Builder {
   Result<ValueId> dequantized_constant(const ConstTensor& t);
   std::map<Key, ValueId> constants_;
   std::set<std::string> node_names_;
+  // By stem, the first number that may be free: unrolled loops ask for the same stem thousands of times.
+  std::map<std::string, int> value_numbers_, node_numbers_;
 };
 
 class NodeImport {
@@ -109,7 +126,12 @@ class NodeImport {
   size_t input_count() const { return proto_.inputs.size(); }
   bool has_input(size_t i) const { return i < proto_.inputs.size() && !proto_.inputs[i].empty(); }
   bool has_output(size_t i) const { return i < proto_.outputs.size() && !proto_.outputs[i].empty(); }
+  bool has_any_output() const {
+    return std::any_of(proto_.outputs.begin(), proto_.outputs.end(), [](std::string_view o) { return !o.empty(); });
+  }
   Result<ValueId> value(size_t i);
+  // Imports the graph in attribute `attribute` with these inputs.
+  Result<std::vector<Binding>> import_body(std::string_view attribute, const std::vector<Binding>& inputs);
   // The constant behind operand i, or nullptr if it is computed.
   Result<std::shared_ptr<const ConstTensor>> constant(size_t i);
   // The same for an operand that is a weight: one that the file stores as integers stays so (ConstTensor::quant).
@@ -193,6 +215,7 @@ const OpImport* find_op_import(std::string_view domain, std::string_view name);
 #define ONNX_OP(name, since, min_inputs, max_inputs, function) Result<void> function(NodeImport& n);
 #include "graph/import/onnx/ms_ops.inc"
 #include "graph/import/onnx/ops.inc"
+#include "graph/import/onnx/preview_ops.inc"
 #undef ONNX_OP
 
 }  // namespace lathe::onnx

@@ -118,7 +118,8 @@ Attribute parse_attribute(pbf_reader m) {
     case field::attribute::kInts: read_ints(m, a.ints); break;
     case field::attribute::kStrings: a.strings.push_back(read_bytes(m)); break;
     case field::attribute::kType: a.type = static_cast<AttributeType>(read_int32(m)); break;
-    case field::attribute::kRefName: a.is_reference = true; m.skip(); break;
+    case field::attribute::kGraph: a.graph = read_bytes(m); break;
+    case field::attribute::kRefName: a.reference = read_bytes(m); break;
     default: m.skip();
   }
   return a;
@@ -133,6 +134,7 @@ NodeProto parse_node(pbf_reader m) {
     case field::node::kOpType: n.op_type = read_bytes(m); break;
     case field::node::kAttribute: n.attributes.push_back(parse_attribute(read_message(m))); break;
     case field::node::kDomain: n.domain = read_bytes(m); break;
+    case field::node::kOverload: n.overload = read_bytes(m); break;
     default: m.skip();
   }
   return n;
@@ -182,7 +184,7 @@ ValueInfo parse_value_info(pbf_reader m) {
   return v;
 }
 
-GraphProto parse_graph(pbf_reader m) {
+GraphProto read_graph(pbf_reader m) {
   GraphProto g;
   while (m.next()) switch (m.tag()) {
     case field::graph::kNode: g.nodes.push_back(parse_node(read_message(m))); break;
@@ -207,6 +209,22 @@ OpsetProto parse_opset(pbf_reader m) {
   return o;
 }
 
+FunctionProto read_function(pbf_reader m) {
+  FunctionProto f;
+  while (m.next()) switch (m.tag()) {
+    case field::function::kName: f.name = read_bytes(m); break;
+    case field::function::kInput: f.inputs.push_back(read_bytes(m)); break;
+    case field::function::kOutput: f.outputs.push_back(read_bytes(m)); break;
+    case field::function::kNode: f.nodes.push_back(parse_node(read_message(m))); break;
+    case field::function::kOpsetImport: f.opsets.push_back(parse_opset(read_message(m))); break;
+    case field::function::kDomain: f.domain = read_bytes(m); break;
+    case field::function::kAttributeDefault: f.defaults.push_back(parse_attribute(read_message(m))); break;
+    case field::function::kOverload: f.overload = read_bytes(m); break;
+    default: m.skip();
+  }
+  return f;
+}
+
 ModelProto read_model(pbf_reader m) {
   ModelProto p;
   while (m.next()) switch (m.tag()) {
@@ -215,9 +233,9 @@ ModelProto read_model(pbf_reader m) {
     case field::model::kProducerVersion: p.producer_version = read_bytes(m); break;
     case field::model::kDomain: p.domain = read_bytes(m); break;
     case field::model::kModelVersion: p.model_version = read_int(m); break;
-    case field::model::kGraph: p.graph = parse_graph(read_message(m)); break;
+    case field::model::kGraph: p.graph = read_graph(read_message(m)); break;
     case field::model::kOpsetImport: p.opsets.push_back(parse_opset(read_message(m))); break;
-    case field::model::kFunctions: ++p.functions; m.skip(); break;
+    case field::model::kFunctions: p.functions.push_back(read_function(read_message(m))); break;
     default: m.skip();
   }
   return p;
@@ -237,6 +255,10 @@ Result<T> parse_message(std::span<const std::byte> bytes, const std::string& wha
 }  // namespace
 
 Result<ModelProto> parse_model(std::span<const std::byte> bytes) { return parse_message(bytes, "model", read_model); }
+
+Result<GraphProto> parse_graph(std::string_view bytes) {
+  return parse_message(std::as_bytes(std::span<const char>(bytes)), "graph", read_graph);
+}
 
 Result<TensorProto> parse_tensor(std::span<const std::byte> bytes) { return parse_message(bytes, "tensor", read_tensor); }
 

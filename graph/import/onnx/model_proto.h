@@ -1,7 +1,8 @@
 // An ONNX file as plain structs whose strings and raw bytes are views of the file: nothing is copied but typed number lists.
 //
 // parse_model() checks the wire format only (lengths, wire types, varints); what the values mean is checked where they are used.
-// Nested graphs, functions, sparse tensors and type lists are noted, never entered, so nesting depth cannot grow the stack.
+// Nested graphs stay bytes until parse_graph() is asked for one, so nesting depth cannot grow the stack; sparse tensors and type
+// lists are noted, never entered.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -42,11 +43,12 @@ struct Attribute {
   std::vector<float> floats;
   std::vector<int64_t> ints;
   std::vector<std::string_view> strings;
-  bool is_reference = false;  // refers to a function's attribute
+  std::string_view graph;      // a GraphProto, for parse_graph()
+  std::string_view reference;  // of a function's node: the attribute of the calling node that stands here
 };
 
 struct NodeProto {
-  std::string_view name, op_type, domain;
+  std::string_view name, op_type, domain, overload;
   std::vector<std::string_view> inputs, outputs;
   std::vector<Attribute> attributes;
 };
@@ -77,17 +79,28 @@ struct OpsetProto {
   int64_t version = 0;
 };
 
+// A node that the model defines itself, by nodes of others.
+struct FunctionProto {
+  std::string_view name, domain, overload;
+  std::vector<std::string_view> inputs, outputs;
+  std::vector<NodeProto> nodes;
+  std::vector<Attribute> defaults;
+  std::vector<OpsetProto> opsets;
+};
+
 struct ModelProto {
   int64_t ir_version = 0;
   std::string_view producer_name, producer_version, domain;
   int64_t model_version = 0;
   std::vector<OpsetProto> opsets;
   std::optional<GraphProto> graph;
-  size_t functions = 0;
+  std::vector<FunctionProto> functions;
 };
 
 // Error (kCorrupt): what is wrong with the wire format. The result refers to `bytes`.
 Result<ModelProto> parse_model(std::span<const std::byte> bytes);
+// The nested graph of an attribute.
+Result<GraphProto> parse_graph(std::string_view bytes);
 // The same for a file that holds one tensor, as test suites store inputs and outputs.
 Result<TensorProto> parse_tensor(std::span<const std::byte> bytes);
 

@@ -22,7 +22,21 @@ namespace opset { enum : uint32_t { kDomain = 1, kVersion = 2 }; }
 namespace graph {
 enum : uint32_t { kNode = 1, kName = 2, kInitializer = 5, kInput = 11, kOutput = 12, kValueInfo = 13, kSparseInitializer = 15 };
 }
-namespace node { enum : uint32_t { kInput = 1, kOutput = 2, kName = 3, kOpType = 4, kAttribute = 5, kDomain = 7 }; }
+namespace node {
+enum : uint32_t { kInput = 1, kOutput = 2, kName = 3, kOpType = 4, kAttribute = 5, kDomain = 7, kOverload = 8 };
+}
+namespace function {
+enum : uint32_t {
+  kName = 1,
+  kInput = 4,
+  kOutput = 5,
+  kNode = 7,
+  kOpsetImport = 9,
+  kDomain = 10,
+  kAttributeDefault = 11,
+  kOverload = 13
+};
+}
 namespace attribute {
 enum : uint32_t {
   kName = 1,

@@ -262,7 +262,8 @@ ConstTensor permuted(const ConstTensor& t, const std::vector<int32_t>& perm) {
   return out;
 }
 
-Result<ConstTensor> TensorReader::read(const TensorProto& t) {
+Result<ConstTensor> TensorReader::read(const TensorProto& t, BeyondFloat beyond) {
+  const bool checked = t.data_type == static_cast<int32_t>(ElemType::kDouble) && beyond == BeyondFloat::kError;
   const Conversion* c = find_conversion(t.data_type);
   if (c == nullptr)
     return fail(Code::kUnsupported, tensor_label(t.name) + ": element type " + elem_type_name(t.data_type) + " is not supported");
@@ -279,7 +280,7 @@ Result<ConstTensor> TensorReader::read(const TensorProto& t) {
     size_t count = 0;
     out.bytes = convert_list(*c, t, &count);
     if (count != *needed / c->bytes) return wrong_size(count, *needed / c->bytes, "values");
-    if (c->from == ElemType::kDouble) LATHE_CHECK_OK(check_range(out, std::as_bytes(std::span(t.double_data))));
+    if (checked) LATHE_CHECK_OK(check_range(out, std::as_bytes(std::span(t.double_data))));
     return out;
   }
   LATHE_TRY(Raw raw, t.data_location == kLocationExternal ? external_bytes(t) : raw_bytes(t));
@@ -288,7 +289,7 @@ Result<ConstTensor> TensorReader::read(const TensorProto& t) {
   if (c->to == DType::kF32 && c->from != ElemType::kFloat) out.bytes = convert_raw(*c, raw.bytes);
   else if (!aligned || raw.bytes.empty()) out.bytes = Constant::copy(raw.bytes);
   else out.bytes = Constant{raw.owner, raw.bytes};
-  if (c->from == ElemType::kDouble) LATHE_CHECK_OK(check_range(out, raw.bytes));
+  if (checked) LATHE_CHECK_OK(check_range(out, raw.bytes));
   return out;
 }
 

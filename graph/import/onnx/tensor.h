@@ -49,13 +49,16 @@ ConstTensor dequantized(const ConstTensor& t);
 // where axes of size 1 are all that moves. Requires: perm is a permutation of t's axes.
 ConstTensor permuted(const ConstTensor& t, const std::vector<int32_t>& perm);
 
+// What becomes of finite float64 values that float32 does not reach.
+enum class BeyondFloat : uint8_t { kError, kInfinity };
+
 // Turns the file's tensors into ConstTensors. Holds what they need to stay alive.
 class TensorReader {
  public:
   TensorReader(std::shared_ptr<const void> owner, std::filesystem::path folder)
       : owner_(std::move(owner)), folder_(std::move(folder)) {}
   // Shares the file's bytes if they need no conversion and are aligned to their element; else copies. Errors name the tensor.
-  Result<ConstTensor> read(const TensorProto& t);
+  Result<ConstTensor> read(const TensorProto& t, BeyondFloat beyond = BeyondFloat::kError);
   // Whether the bytes lie in the file or one of its external files.
   bool owns(const Constant& c) const;
 

@@ -82,6 +82,10 @@ inline std::string floats_attr(const std::string& name, const std::vector<float>
 inline std::string tensor_attr(const std::string& name, const std::string& tensor) {
   return attribute(name, AttributeType::kTensor, [&](pbf_writer& w) { w.add_message(field::attribute::kTensor, tensor); });
 }
+// Of a function's node: the attribute of the calling node that is called `reference`.
+inline std::string reference_attr(const std::string& name, AttributeType type, const std::string& reference) {
+  return attribute(name, type, [&](pbf_writer& w) { w.add_string(field::attribute::kRefName, reference); });
+}
 inline std::string graph_attr(const std::string& name, const std::string& graph) {
   return attribute(name, AttributeType::kGraph, [&](pbf_writer& w) { w.add_message(field::attribute::kGraph, graph); });
 }
@@ -92,6 +96,39 @@ struct TestNode {
   std::vector<std::string> attributes = {};
   std::string name = {};
   std::string domain = {};
+};
+
+inline std::string node_bytes(const TestNode& n) {
+  std::string out;
+  pbf_writer w(out);
+  for (const auto& i : n.inputs) w.add_string(field::node::kInput, i);
+  for (const auto& o : n.outputs) w.add_string(field::node::kOutput, o);
+  if (!n.name.empty()) w.add_string(field::node::kName, n.name);
+  w.add_string(field::node::kOpType, n.op);
+  for (const auto& a : n.attributes) w.add_message(field::node::kAttribute, a);
+  if (!n.domain.empty()) w.add_string(field::node::kDomain, n.domain);
+  return out;
+}
+
+// A function that the model defines, of opset 13.
+struct TestFunction {
+  std::string name, domain;
+  std::vector<std::string> inputs, outputs;
+  std::vector<TestNode> nodes;
+  std::vector<std::string> defaults = {};  // AttributeProtos
+  std::string bytes() const {
+    std::string out, opset_bytes;
+    pbf_writer w(out), opset_writer(opset_bytes);
+    opset_writer.add_int64(field::opset::kVersion, 13);
+    w.add_string(field::function::kName, name);
+    for (const auto& i : inputs) w.add_string(field::function::kInput, i);
+    for (const auto& o : outputs) w.add_string(field::function::kOutput, o);
+    for (const TestNode& n : nodes) w.add_message(field::function::kNode, node_bytes(n));
+    w.add_message(field::function::kOpsetImport, opset_bytes);
+    w.add_string(field::function::kDomain, domain);
+    for (const auto& a : defaults) w.add_message(field::function::kAttributeDefault, a);
+    return out;
+  }
 };
 
 inline std::string value_info(const std::string& name, ElemType type, const std::optional<TestDims>& dims) {
@@ -120,6 +157,7 @@ struct TestModel {
   std::vector<std::string> initializers = {};  // TensorProtos
   std::vector<std::string> inputs = {};        // ValueInfoProtos
   std::vector<std::string> outputs = {};
+  std::vector<TestFunction> functions = {};
   bool has_sparse = false;
 
   TestModel& input(const std::string& name, const TestDims& dims, ElemType type = ElemType::kFloat) {
@@ -142,17 +180,7 @@ struct TestModel {
   std::string graph_bytes() const {
     std::string out;
     pbf_writer w(out);
-    for (const TestNode& n : nodes) {
-      std::string bytes;
-      pbf_writer node_writer(bytes);
-      for (const auto& i : n.inputs) node_writer.add_string(field::node::kInput, i);
-      for (const auto& o : n.outputs) node_writer.add_string(field::node::kOutput, o);
-      if (!n.name.empty()) node_writer.add_string(field::node::kName, n.name);
-      node_writer.add_string(field::node::kOpType, n.op);
-      for (const auto& a : n.attributes) node_writer.add_message(field::node::kAttribute, a);
-      if (!n.domain.empty()) node_writer.add_string(field::node::kDomain, n.domain);
-      w.add_message(field::graph::kNode, bytes);
-    }
+    for (const TestNode& n : nodes) w.add_message(field::graph::kNode, node_bytes(n));
     w.add_string(field::graph::kName, "test");
     for (const auto& t : initializers) w.add_message(field::graph::kInitializer, t);
     if (has_sparse) w.add_message(field::graph::kSparseInitializer, std::string());
@@ -170,6 +198,7 @@ struct TestModel {
     w.add_string(field::model::kProducerName, "lathe tests");
     w.add_message(field::model::kGraph, graph_bytes());
     w.add_message(field::model::kOpsetImport, opset_bytes);
+    for (const TestFunction& f : functions) w.add_message(field::model::kFunctions, f.bytes());
     return out;
   }
 

@@ -228,9 +228,6 @@ TEST_CASE("models with operators that are not supported are refused with the who
   const std::pair<const char*, std::vector<const char*>> refused[] = {
       {"awkward/superres_prepost_customdomain.onnx",
        {"com.microsoft.extensions.DecodeImage", "com.microsoft.extensions.EncodeImage"}},
-      {"audio/gtcrn_simple.onnx", {"(GRU, opset 11)"}},
-      {"audio/silero_vad_op18_ifless.onnx", {"operator If is not supported"}},
-      {"audio/dtln_1.onnx", {"node 'lstm_4' (LSTM, opset 11)", "node 'lstm_5' (LSTM, opset 11)"}},
   };
   for (const auto& [name, parts] : refused) {
     const std::string path = data_path(std::string("models/") + name);

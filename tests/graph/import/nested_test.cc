@@ -1,0 +1,179 @@
+// Graphs inside nodes and functions of a model: what import makes of If, Loop and calls, and where it stops.
+#include "tests/graph/graph_run.h"
+#include "tests/graph/import/import_checks.h"
+#include "tests/graph/import/onnx_writer.h"
+
+using namespace lathe;
+using namespace lathe::test;
+
+namespace {
+
+std::string bool_tensor(const std::string& name, bool value) {
+  return raw_tensor<uint8_t>(name, ElemType::kBool, {}, {static_cast<uint8_t>(value)});
+}
+std::string count_tensor(const std::string& name, int64_t value) {
+  return raw_tensor<int64_t>(name, ElemType::kInt64, {}, {value});
+}
+
+// A branch that gives op(x), with x from outside.
+std::string branch(const std::string& op) {
+  TestModel m;
+  m.node({.op = op, .inputs = {"x"}, .outputs = {"inner"}});
+  m.output("inner");
+  return m.graph_bytes();
+}
+
+TestModel if_model(bool condition) {
+  TestModel m;
+  m.input("x", {2}).output("y").weight(bool_tensor("c", condition));
+  m.node({.op = "If",
+          .inputs = {"c"},
+          .outputs = {"y"},
+          .attributes = {graph_attr("then_branch", branch("Exp")), graph_attr("else_branch", branch("Tanh"))}});
+  return m;
+}
+
+// carried = carried + x; scan output carried * 2. `more`: what the body says about going on.
+std::string loop_body(const std::string& more) {
+  TestModel m;
+  m.input("i", {}, ElemType::kInt64).input("go", {}, ElemType::kBool).input("carried", {2});
+  m.weight(f32_tensor("two", {}, {2}));
+  m.node({.op = "Identity", .inputs = {more}, .outputs = {"more"}});
+  m.node({.op = "Add", .inputs = {"carried", "x"}, .outputs = {"next"}});
+  m.node({.op = "Mul", .inputs = {"next", "two"}, .outputs = {"row"}});
+  m.output("more", ElemType::kBool).output("next").output("row");
+  return m.graph_bytes();
+}
+
+TestModel loop_model(int64_t count, const std::string& body) {
+  TestModel m;
+  m.input("x", {2}).output("last").output("rows");
+  m.weight(count_tensor("count", count)).weight(bool_tensor("true", true));
+  m.node({.op = "Loop",
+          .inputs = {"count", "true", "x"},
+          .outputs = {"last", "rows"},
+          .attributes = {graph_attr("body", body)},
+          .name = "loop"});
+  return m;
+}
+
+std::vector<float> floats(const std::vector<std::byte>& bytes) {
+  std::vector<float> v(bytes.size() / sizeof(float));
+  std::memcpy(v.data(), bytes.data(), bytes.size());
+  return v;
+}
+
+// y = x * factor, by a function with an attribute for the constant.
+TestModel call_model(std::vector<std::string> attributes, std::vector<std::string> defaults = {}) {
+  TestModel m;
+  m.input("x", {2}).output("y");
+  m.functions.push_back({.name = "Leak",
+                         .domain = "own",
+                         .inputs = {"a", "unused"},
+                         .outputs = {"b"},
+                         .nodes = {{.op = "LeakyRelu",
+                                    .inputs = {"a"},
+                                    .outputs = {"t"},
+                                    .attributes = {reference_attr("alpha", AttributeType::kFloat, "slope")}},
+                                   {.op = "Neg", .inputs = {"t"}, .outputs = {"b"}}},
+                         .defaults = std::move(defaults)});
+  m.node({.op = "Leak", .inputs = {"x"}, .outputs = {"y"}, .attributes = std::move(attributes), .name = "call", .domain = "own"});
+  return m;
+}
+
+}  // namespace
+
+TEST_CASE("the branch that a known condition takes stands for its If") {
+  CHECK(contains(op_names(must(if_model(true).import())), "Exp"));
+  CHECK(!contains(op_names(must(if_model(true).import())), "Tanh"));
+  CHECK(contains(op_names(must(if_model(false).import())), "Tanh"));
+}
+
+TEST_CASE("a condition that is not known is unsupported and can be fixed") {
+  TestModel m = if_model(true);
+  m.initializers.clear();
+  m.input("c", {}, ElemType::kBool);
+  CHECK(contains(error_of(m.import()), "the condition 'c' is not constant; --const can fix it"));
+  CHECK(contains(op_names(must(m.import({.constants = {{"c", {1}}}}))), "Exp"));
+}
+
+TEST_CASE("a loop that runs a known number of times is written out") {
+  const Graph g = must(loop_model(3, loop_body("go")).import());
+  CHECK(dims_of(g, g.outputs()[1]) == "[3,2]");
+  const auto results = run_graph(g);
+  const auto last = floats(results[0]), rows = floats(results[1]);
+  // From x and x added once per run: 4 x in the end, and twice 2 x, 3 x, 4 x on the way.
+  for (size_t i = 0; i < 2; ++i) {
+    const float x = last[i] / 4;
+    for (size_t run = 0; run < 3; ++run) CHECK(rows[run * 2 + i] == doctest::Approx(2 * x * static_cast<float>(run + 2)));
+  }
+}
+
+TEST_CASE("a loop ends when its condition is known to be false") {
+  TestModel body;
+  body.input("i", {}, ElemType::kInt64).input("go", {}, ElemType::kBool).input("carried", {2});
+  body.weight(bool_tensor("no", false));
+  body.node({.op = "Identity", .inputs = {"no"}, .outputs = {"more"}});
+  body.node({.op = "Exp", .inputs = {"carried"}, .outputs = {"next"}});
+  body.output("more", ElemType::kBool).output("next").output("next2");
+  body.node({.op = "Exp", .inputs = {"next"}, .outputs = {"next2"}});
+  const Graph g = must(loop_model(5, body.graph_bytes()).import());
+  CHECK(dims_of(g, g.outputs()[1]) == "[1,2]");
+}
+
+TEST_CASE("loops that cannot be written out say why") {
+  TestModel m = loop_model(3, loop_body("go"));
+  m.initializers.erase(m.initializers.begin());
+  m.input("count", {}, ElemType::kInt64);
+  CHECK(contains(error_of(m.import()), "the number of runs 'count' is not constant; --const can fix it"));
+  CHECK(contains(error_of(loop_model(0, loop_body("go")).import()), "a loop that never runs gives empty tensors"));
+  CHECK(contains(error_of(loop_model(5000, loop_body("go")).import()), "the loop runs more than 4096 times"));
+  CHECK(contains(error_of(loop_model(3, branch("Exp")).import()), "the nested graph has 0 inputs, 3 are expected"));
+}
+
+TEST_CASE("what a nested graph cannot do is listed once, by its own node") {
+  TestModel body;
+  body.input("i", {}, ElemType::kInt64).input("go", {}, ElemType::kBool).input("carried", {2});
+  body.node({.op = "Martian", .inputs = {"carried"}, .outputs = {"next"}, .name = "inner"});
+  body.node({.op = "Identity", .inputs = {"go"}, .outputs = {"more"}});
+  body.output("more", ElemType::kBool).output("next").output("next");
+  const std::string error = error_of(loop_model(3, body.graph_bytes()).import());
+  CHECK(contains(error, "1 thing is not supported"));
+  CHECK(contains(error, "node 'inner' (Martian, opset 13): operator Martian is not supported"));
+}
+
+TEST_CASE("a call of the model's own function is its nodes, with the call's attributes") {
+  Graph g = must(call_model({float_attr("slope", 0.5f)}).import());
+  CHECK(contains(op_names(g), "LeakyRelu"));
+  CHECK(attrs_of<LeakyReluAttrs>(g, Op::kLeakyRelu).alpha == 0.5f);
+  g = must(call_model({}, {float_attr("slope", 0.25f)}).import());
+  CHECK(attrs_of<LeakyReluAttrs>(g, Op::kLeakyRelu).alpha == 0.25f);
+  g = must(call_model({}).import());
+  CHECK(attrs_of<LeakyReluAttrs>(g, Op::kLeakyRelu).alpha == 0.01f);
+}
+
+TEST_CASE("functions that call themselves, or deeper than 16 levels, are refused") {
+  TestModel m = call_model({});
+  m.functions[0].nodes[1] = {.op = "Leak", .inputs = {"t"}, .outputs = {"b"}, .domain = "own"};
+  CHECK(contains(error_of(m.import()), "nested deeper than 16"));
+}
+
+TEST_CASE("a small file cannot ask for a graph without bounds") {
+  // Each of 16 levels calls the next one eight times.
+  TestModel m;
+  m.input("x", {2}).output("y");
+  for (int level = 0; level < 15; ++level) {
+    TestFunction f{.name = "F" + std::to_string(level), .domain = "own", .inputs = {"a"}, .outputs = {"t8"}, .nodes = {}};
+    for (int i = 0; i < 8; ++i) {
+      const std::string from = i == 0 ? "a" : "t" + std::to_string(i);
+      const bool last = level == 14;
+      f.nodes.push_back({.op = last ? "Neg" : "F" + std::to_string(level + 1),
+                         .inputs = {from},
+                         .outputs = {"t" + std::to_string(i + 1)},
+                         .domain = last ? "" : "own"});
+    }
+    m.functions.push_back(f);
+  }
+  m.node({.op = "F0", .inputs = {"x"}, .outputs = {"y"}, .domain = "own"});
+  CHECK(contains(error_of(m.import()), "come to more than 100000 nodes"));
+}
