@@ -111,6 +111,8 @@ def run_suite(args, cap, first):
         command += ["--suite", args.suite]
     elif not first:
         command += ["--no-suite", "checks"]
+    if args.leave_out:
+        command += ["--no-suite", args.leave_out]
     env = {k: v for k, v in os.environ.items() if k != "LATHE_ISA"}
     if cap:
         env["LATHE_ISA"] = cap
@@ -131,6 +133,7 @@ def main():
     p.add_argument("--label", default="suite")
     p.add_argument("--uncapped-only", action="store_true", help="do not repeat the suite under ISA_CAPS")
     p.add_argument("--suite", help="only this meson suite")
+    p.add_argument("--leave-out", metavar="SUITE", help="not this meson suite")
     p.add_argument("--timeout-multiplier", type=float, default=10)
     p.add_argument("--totals", type=Path, help="append 'passed failed skipped' to this file")
     args = p.parse_args()
