@@ -131,7 +131,7 @@ std::vector<double> reference(const Layer& l) {
   std::vector<double> out(y_size + (l.op == Op::kLstm ? 2 : 1) * batch * n, 0.0);
   for (int b = 0; b < l.batch; ++b) {
     Reference r(l, b);
-    const int length = l.lengths.empty() ? l.steps : std::clamp(l.lengths[static_cast<size_t>(b)], 0, l.steps);
+    const int length = l.lengths.empty() ? l.steps : std::clamp<int>(l.lengths[static_cast<size_t>(b)], 0, l.steps);
     for (int i = 0; i < length; ++i) {
       const int t = l.a.reverse != 0 ? length - 1 - i : i;
       r.step(t);
