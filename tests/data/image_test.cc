@@ -47,7 +47,7 @@ Bytes bmp_of(uint32_t bits, bool os2, int32_t height, uint32_t compression, cons
              const std::vector<uint8_t>& rows) {
   std::string s = "BM";
   const auto put = [&](uint64_t v, int n) {
-    for (int i = 0; i < n; ++i) s.push_back(static_cast<char>(v >> 8 * i));
+    for (int i = 0; i < n; ++i) s.push_back(static_cast<char>(i < 8 ? v >> 8 * i : 0));
   };
   const uint32_t header = os2 ? 12 : 40;
   const auto data = static_cast<uint32_t>(14 + header + table.size());

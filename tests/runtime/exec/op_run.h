@@ -82,11 +82,6 @@ struct OpCase {
   std::vector<TestTensor> inputs;
   TestTensor output;  // bytes unused
   std::vector<TestTensor> more_outputs = {};
-  size_t output_bytes() const {
-    size_t n = output.elems() * dtype_bytes(output.dtype);
-    for (const TestTensor& t : more_outputs) n += t.elems() * dtype_bytes(t.dtype);
-    return n;
-  }
 };
 
 struct OpResult {
@@ -176,19 +171,16 @@ template <class A> std::vector<OpResult> run_everywhere(const OpCase& c, const A
     CoreRun run;
     const Status s = run.bind(program, shapes, o);
     REQUIRE_MESSAGE(s.ok(), describe(o) << ": code " << static_cast<int>(s.code) << " needed " << s.needed << " got " << s.got);
-    OpResult r{describe(o), std::vector<uint8_t>(c.output_bytes(), 0x5a)};
+    constexpr uint8_t kUnwritten = 0x5a;
+    OpResult r{describe(o), {}};
     const Parallel parallel{run_backwards, nullptr, o.threads};
-    std::vector<void*> outputs = {r.bytes.data()};
-    uint8_t* next = r.bytes.data() + c.output.elems() * dtype_bytes(c.output.dtype);
-    for (const TestTensor& t : c.more_outputs) {
-      outputs.push_back(next);
-      next += t.elems() * dtype_bytes(t.dtype);
-    }
+    // Each output has memory of its own, aligned to its elements.
+    r.parts.emplace_back(c.output.elems() * dtype_bytes(c.output.dtype), kUnwritten);
+    for (const TestTensor& t : c.more_outputs) r.parts.emplace_back(t.elems() * dtype_bytes(t.dtype), kUnwritten);
+    std::vector<void*> outputs;
+    for (auto& part : r.parts) outputs.push_back(part.data());
     run.run(inputs, outputs, nullptr, parallel);
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      const auto* part = static_cast<const uint8_t*>(outputs[i]);
-      r.parts.emplace_back(part, i + 1 < outputs.size() ? static_cast<const uint8_t*>(outputs[i + 1]) : r.bytes.data() + r.bytes.size());
-    }
+    for (const auto& part : r.parts) r.bytes.insert(r.bytes.end(), part.begin(), part.end());
     results.push_back(std::move(r));
   }
   return results;
