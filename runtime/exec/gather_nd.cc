@@ -7,12 +7,9 @@ namespace {
 
 constexpr uint32_t kMostAxes = kMaxRank;
 
-// The result has the dims of the indices; along `axis` the position comes from the index, along the others it is its own.
 struct ElementsParams {
-  uint32_t rank, axis, count, elem_bytes, index_bytes;
-  int32_t axis_n;
-  uint32_t dims[kMostAxes];     // of the indices
-  uint32_t strides[kMostAxes];  // of x, elements
+  IndexedElements from;
+  uint32_t elem_bytes;
   uint32_t fill_low, fill_high;
 };
 
@@ -45,27 +42,14 @@ void copy_element(uint8_t* to, const uint8_t* from, uint32_t bytes) {
 
 Status prepare_GatherElements(const PrepareInput& in, Prepared* out) {
   if (const Status s = check_gather(in, out); !s.ok()) return s;
-  const uint32_t axis = static_cast<uint32_t>(in.program->attrs<AxisAttrs>(*in.step).axis);
-  const Shape &x = in.shape(0), &at = in.shape(1);
-  if (axis >= x.rank || at.rank != x.rank) return refuse(in, Code::kInvalidArgument, x.rank, axis);
-  if (!(at == in.shape(in.out()))) return refuse(in, Code::kInvalidArgument, elems(in, 1), elems(in, in.out()));
   ElementsParams& p = out->make<ElementsParams>();
-  for (uint32_t i = 0; i < x.rank; ++i) {
-    if (i != axis && at.dims[i] > x.dims[i])
-      return refuse(in, Code::kInvalidArgument, static_cast<uint32_t>(x.dims[i]), static_cast<uint32_t>(at.dims[i]));
-    p.dims[i] = static_cast<uint32_t>(at.dims[i]);
-    p.strides[i] = x.elems(i + 1, x.rank);
-  }
-  p.rank = x.rank;
-  p.axis = axis;
-  p.axis_n = x.dims[axis];
-  p.count = elems(in, 1);
+  const int32_t axis = in.program->attrs<AxisAttrs>(*in.step).axis;
+  if (const Status s = read_indexed_elements(in, axis, in.out(), &p.from); !s.ok()) return s;
   p.elem_bytes = elem_bytes(in, 0);
-  p.index_bytes = elem_bytes(in, 1);
   const uint64_t fill = outside_bits(in, 0);
   p.fill_low = static_cast<uint32_t>(fill);
   p.fill_high = static_cast<uint32_t>(fill >> 32);
-  return check_constant_indices(in, 1, [&](uint32_t) { return p.axis_n; });
+  return check_constant_indices(in, 1, [&](uint32_t) { return p.from.axis_n; });
 }
 
 void run_GatherElements(const RunContext& ctx, const BoundStep& step) {
@@ -73,12 +57,9 @@ void run_GatherElements(const RunContext& ctx, const BoundStep& step) {
   const uint8_t *x = ctx.in<uint8_t>(step, 0), *indices = ctx.in<uint8_t>(step, 1);
   uint8_t* y = ctx.out<uint8_t>(step, 0);
   const uint64_t fill = static_cast<uint64_t>(p.fill_high) << 32 | p.fill_low;
-  for (uint32_t i = 0; i < p.count; ++i) {
-    const int32_t at = resolve_index(load_index(indices, p.index_bytes, i), p.axis_n);
-    uint32_t from = static_cast<uint32_t>(at < 0 ? 0 : at) * p.strides[p.axis];
-    for (uint32_t axis = p.rank, rest = i; axis-- > 0; rest /= p.dims[axis])
-      if (axis != p.axis) from += rest % p.dims[axis] * p.strides[axis];
-    const auto* source = at < 0 ? reinterpret_cast<const uint8_t*>(&fill) : x + from * p.elem_bytes;
+  for (uint32_t i = 0; i < p.from.count; ++i) {
+    const int32_t at = resolve_index(load_index(indices, p.from.index_bytes, i), p.from.axis_n);
+    const auto* source = at < 0 ? reinterpret_cast<const uint8_t*>(&fill) : x + p.from.element(i, at) * p.elem_bytes;
     copy_element(y + i * p.elem_bytes, source, p.elem_bytes);
   }
 }

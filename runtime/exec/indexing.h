@@ -35,6 +35,43 @@ template <class F> Status check_constant_indices(const PrepareInput& in, uint32_
   return {};
 }
 
+// The elements of operand 0 that indices (operand 1, of as many axes) name: an index is the position along `axis`, its own place
+// that along the others. 32-bit members: part of a step's parameters.
+struct IndexedElements {
+  uint32_t rank, axis, count, index_bytes;
+  int32_t axis_n;
+  uint32_t dims[kMaxRank];     // of the indices
+  uint32_t strides[kMaxRank];  // of operand 0, elements
+
+  // Element of operand 0 for index `i`, which stands for position `at`. Requires: at >= 0.
+  uint32_t element(uint32_t i, int32_t at) const {
+    uint32_t place = static_cast<uint32_t>(at) * strides[axis];
+    for (uint32_t d = rank, rest = i; d-- > 0; rest /= dims[d])
+      if (d != axis) place += rest % dims[d] * strides[d];
+    return place;
+  }
+};
+
+// `like`: the operand with one element per index.
+inline Status read_indexed_elements(const PrepareInput& in, int32_t attribute, uint32_t like, IndexedElements* p) {
+  const uint32_t axis = static_cast<uint32_t>(attribute);
+  const Shape &x = in.shape(0), &at = in.shape(1);
+  if (axis >= x.rank || at.rank != x.rank) return refuse(in, Code::kInvalidArgument, x.rank, axis);
+  if (!(at == in.shape(like))) return refuse(in, Code::kInvalidArgument, elems(in, 1), elems(in, like));
+  for (uint32_t i = 0; i < x.rank; ++i) {
+    if (i != axis && at.dims[i] > x.dims[i])
+      return refuse(in, Code::kInvalidArgument, static_cast<uint32_t>(x.dims[i]), static_cast<uint32_t>(at.dims[i]));
+    p->dims[i] = static_cast<uint32_t>(at.dims[i]);
+    p->strides[i] = x.elems(i + 1, x.rank);
+  }
+  p->rank = x.rank;
+  p->axis = axis;
+  p->axis_n = x.dims[axis];
+  p->count = elems(in, 1);
+  p->index_bytes = elem_bytes(in, 1);
+  return {};
+}
+
 // What an element that is not there reads as, for operand `i`.
 inline uint64_t outside_bits(const PrepareInput& in, uint32_t i) {
   switch (in.tensor(i).dtype) {

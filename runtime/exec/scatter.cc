@@ -7,11 +7,8 @@ namespace lathe {
 namespace {
 
 struct ElementsParams {
-  uint32_t rank, axis, count, bytes, index_bytes;
-  int32_t axis_n;
-  uint32_t dtype, reduction;
-  uint32_t dims[kMaxRank];     // of the indices
-  uint32_t strides[kMaxRank];  // of the data, elements
+  IndexedElements to;
+  uint32_t bytes, dtype, reduction;
 };
 
 struct TuplesParams {
@@ -77,27 +74,13 @@ Status prepare_ScatterElements(const PrepareInput& in, Prepared* out) {
   const ScatterAttrs a = in.program->attrs<ScatterAttrs>(*in.step);
   if (const Status s = check_scatter(in, 2, out); !s.ok()) return s;
   if (const Status s = check_reduction(in, a); !s.ok()) return s;
-  const Shape &x = in.shape(0), &at = in.shape(1);
-  const uint32_t axis = static_cast<uint32_t>(a.axis);
-  if (axis >= x.rank || at.rank != x.rank) return refuse(in, Code::kInvalidArgument, x.rank, axis);
-  if (!(at == in.shape(2))) return refuse(in, Code::kInvalidArgument, elems(in, 1), elems(in, 2));
   ElementsParams& p = out->make<ElementsParams>();
-  for (uint32_t i = 0; i < x.rank; ++i) {
-    if (i != axis && at.dims[i] > x.dims[i])
-      return refuse(in, Code::kInvalidArgument, static_cast<uint32_t>(x.dims[i]), static_cast<uint32_t>(at.dims[i]));
-    p.dims[i] = static_cast<uint32_t>(at.dims[i]);
-    p.strides[i] = x.elems(i + 1, x.rank);
-  }
-  p.rank = x.rank;
-  p.axis = axis;
-  p.axis_n = x.dims[axis];
-  p.count = elems(in, 1);
+  if (const Status s = read_indexed_elements(in, a.axis, 2, &p.to); !s.ok()) return s;
   p.bytes = elems(in, 0) * elem_bytes(in, 0);
-  p.index_bytes = elem_bytes(in, 1);
   p.dtype = static_cast<uint32_t>(in.tensor(0).dtype);
   p.reduction = static_cast<uint32_t>(a.reduction);
   out->share_input_mask = 1;
-  return check_constant_indices(in, 1, [&](uint32_t) { return p.axis_n; });
+  return check_constant_indices(in, 1, [&](uint32_t) { return p.to.axis_n; });
 }
 
 void run_ScatterElements(const RunContext& ctx, const BoundStep& step) {
@@ -108,12 +91,10 @@ void run_ScatterElements(const RunContext& ctx, const BoundStep& step) {
     using T = decltype(zero);
     const T* updates = ctx.in<T>(step, 2);
     T* y = ctx.out<T>(step, 0);
-    for (uint32_t i = 0; i < p.count; ++i) {
-      const int32_t at = resolve_index(load_index(indices, p.index_bytes, i), p.axis_n);
+    for (uint32_t i = 0; i < p.to.count; ++i) {
+      const int32_t at = resolve_index(load_index(indices, p.to.index_bytes, i), p.to.axis_n);
       if (at < 0) continue;
-      uint32_t to = static_cast<uint32_t>(at) * p.strides[p.axis];
-      for (uint32_t axis = p.rank, rest = i; axis-- > 0; rest /= p.dims[axis])
-        if (axis != p.axis) to += rest % p.dims[axis] * p.strides[axis];
+      const uint32_t to = p.to.element(i, at);
       y[to] = reduced(static_cast<ScatterReduction>(p.reduction), y[to], updates[i]);
     }
   });
