@@ -73,6 +73,25 @@ struct Window {
 };
 Result<Dim> window_extent(DimTable& dims, const Window& w, const char* axis_name);
 
+// The same for spatial axis `i` (0: height, 1: width) of a pooling operator with Pool2dAttrs or their like. Error: pads that could
+// hold a whole window, which would have no maximum and no average.
+template <class PoolAttrs> Result<Dim> pooled_extent(DimTable& dims, const PoolAttrs& a, size_t i, Dim in) {
+  const char* name = i == 0 ? "height" : "width";
+  const int64_t extent = int64_t{a.dilation[i]} * (int64_t{a.kernel[i]} - 1) + 1;
+  if (a.pad[i] >= extent || a.pad[2 + i] >= extent)
+    return fail(Code::kInvalidArgument, std::string(name) + ": pads " + std::to_string(a.pad[i]) + " and " +
+                                            std::to_string(a.pad[2 + i]) + " must be smaller than the window of " +
+                                            std::to_string(extent));
+  const Window window{.in = in,
+                      .kernel = a.kernel[i],
+                      .stride = a.stride[i],
+                      .dilation = a.dilation[i],
+                      .pad_before = a.pad[i],
+                      .pad_after = a.pad[2 + i],
+                      .ceil_mode = a.ceil_mode != 0};
+  return window_extent(dims, window, name);
+}
+
 // The axes of x that `axes` of transpose(x, perm) are, ascending.
 Ints permuted_axes(const Ints& axes, const Ints& perm);
 

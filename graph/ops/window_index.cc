@@ -11,17 +11,9 @@ Types infer_arg_max_pool(const InferInput& in) {
   const OperandView& x = in.in[0];
   LATHE_CHECK_OK(want_real(x, "input"));
   LATHE_CHECK_OK(want_rank(x, 4, "input"));
-  const char* axis_names[] = {"height", "width"};
   std::vector<Dim> out = x.type->dims;
   for (size_t i = 0; i < 2; ++i) {
-    const int64_t extent = int64_t{a.dilation[i]} * (int64_t{a.kernel[i]} - 1) + 1;
-    if (a.pad[i] >= extent || a.pad[2 + i] >= extent)
-      return fail(Code::kInvalidArgument, std::string(axis_names[i]) + ": pads " + std::to_string(a.pad[i]) + " and " +
-                                              std::to_string(a.pad[2 + i]) + " must be smaller than the window of " +
-                                              std::to_string(extent));
-    const Window window{.in = out[2 + i], .kernel = a.kernel[i], .stride = a.stride[i], .dilation = a.dilation[i],
-                        .pad_before = a.pad[i], .pad_after = a.pad[2 + i], .ceil_mode = a.ceil_mode != 0};
-    LATHE_TRY(out[2 + i], window_extent(in.dims, window, axis_names[i]));
+    LATHE_TRY(out[2 + i], pooled_extent(in.dims, a, i, x.type->dims[2 + i]));
   }
   std::vector<Inferred> results;
   results.push_back({.type = {x.type->dtype, out}});

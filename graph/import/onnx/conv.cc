@@ -47,9 +47,14 @@ Result<void> check_kernel(const Window& w, const ConstTensor& weight) {
               "kernel_shape is " + dims_text(*w.kernel) + ", the weight's dims are " + dims_text(weight.dims));
 }
 
-}  // namespace
+struct Convolution {
+  Conv2dAttrs attrs;
+  Images images;
+  ValueId ohwi;
+};
 
-Result<void> import_conv(NodeImport& n) {
+// Attributes, images and weight of a node that convolves, whatever its element types.
+Result<Convolution> read_convolution(NodeImport& n) {
   LATHE_TRY(Window w, read_window(n));
   LATHE_TRY(const int64_t groups, n.integer("group", 1));
   LATHE_TRY(ConstTensor weight, read_weight(n));
@@ -66,29 +71,24 @@ Result<void> import_conv(NodeImport& n) {
 
   // OIHW to OHWI. The bytes are shared where only axes of size 1 move: 1x1 kernels and depthwise weights.
   LATHE_TRY(const ValueId ohwi, n.builder().constant(permuted(weight, {0, 2, 3, 1})));
-  return finish_convolution(n, Op::kConv2d, attrs, images, ohwi);
+  return Convolution{attrs, images, ohwi};
+}
+
+}  // namespace
+
+Result<void> import_conv(NodeImport& n) {
+  LATHE_TRY(const Convolution c, read_convolution(n));
+  return finish_convolution(n, Op::kConv2d, c.attrs, c.images, c.ohwi);
 }
 
 // Exact sums of plain integers. Operands 2 and 3 are zero points.
 Result<void> import_conv_integer(NodeImport& n) {
-  LATHE_TRY(Window w, read_window(n));
-  LATHE_TRY(const int64_t groups, n.integer("group", 1));
-  LATHE_TRY(ConstTensor weight, read_weight(n));
-  LATHE_TRY(const Images images, read_images(n));
-  LATHE_CHECK_OK(fit_weight(weight, images));
-  LATHE_TRY(w, fitted(w, images));
-  if (groups < 1 || groups > INT32_MAX) return fail(Code::kInvalidArgument, "group is " + std::to_string(groups));
-  Conv2dAttrs attrs;
-  attrs.groups = static_cast<int32_t>(groups);
-  int32_t kernel[2] = {static_cast<int32_t>(weight.dims[2]), static_cast<int32_t>(weight.dims[3])};
-  LATHE_CHECK_OK(check_kernel(w, weight));
-  LATHE_CHECK_OK(apply_window(n, w, images.value, kernel, attrs));
-  LATHE_TRY(const ValueId ohwi, n.builder().constant(permuted(weight, {0, 2, 3, 1})));
-  std::vector<ValueId> operands = {ohwi};
+  LATHE_TRY(const Convolution c, read_convolution(n));
+  std::vector<ValueId> operands = {c.ohwi};
   for (size_t i = 2; i < n.input_count(); ++i) {
     LATHE_TRY(operands.emplace_back(), n.has_input(i) ? n.value(i) : Result<ValueId>(kNoId));
   }
-  return finish_images(n, images, Op::kConvInteger, attrs, std::move(operands));
+  return finish_images(n, c.images, Op::kConvInteger, c.attrs, std::move(operands));
 }
 
 namespace {

@@ -107,15 +107,18 @@ Result<ValueId> Builder::materialize(Binding& b) {
   return b.value;
 }
 
+std::shared_ptr<const ConstTensor> Builder::evaluated(ValueId id, std::string name) const {
+  auto bytes = passes::evaluate(graph, id);
+  if (!bytes) return nullptr;
+  const TensorType& type = graph.value(id).type;
+  ConstTensor t{std::move(name), type.dtype, {}, std::move(*bytes)};
+  for (Dim d : type.dims) t.dims.push_back(*graph.dims().value(d));
+  return std::make_shared<const ConstTensor>(std::move(t));
+}
+
 Result<std::shared_ptr<const ConstTensor>> Builder::known(const Binding& b) const {
   if (b.blocked()) return blocked();
-  if (b.tensor) return b.tensor;
-  const auto bytes = passes::evaluate(graph, b.value);
-  if (!bytes) return nullptr;
-  const Value& v = graph.value(b.value);
-  ConstTensor t{v.name, v.type.dtype, {}, *bytes};
-  for (Dim d : v.type.dims) t.dims.push_back(*graph.dims().value(d));
-  return std::make_shared<const ConstTensor>(std::move(t));
+  return b.tensor ? b.tensor : evaluated(b.value, graph.value(b.value).name);
 }
 
 const Attribute* NodeImport::find(std::string_view attribute) const {
@@ -227,10 +230,8 @@ Result<std::shared_ptr<const ConstTensor>> NodeImport::known_tensor(size_t i) {
   if (it == builder_.names.end() || it->second.blocked()) return blocked();
   Binding& b = it->second;
   if (b.tensor) return constant(i);
-  auto bytes = passes::evaluate(builder_.graph, b.value);
-  if (!bytes) return nullptr;
-  auto t = std::make_shared<ConstTensor>(ConstTensor{std::string(it->first), type(b.value).dtype, {}, std::move(*bytes)});
-  for (const Dim d : type(b.value).dims) t->dims.push_back(*dims().value(d));
+  auto t = builder_.evaluated(b.value, it->first);
+  if (t == nullptr) return nullptr;
   // From now on the name is a constant, so that what is computed from it starts here.
   if (!builder_.outputs.contains(it->first) && check_numbers(*t)) b.value = kNoId;
   b.tensor = std::move(t);

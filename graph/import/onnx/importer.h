@@ -80,6 +80,8 @@ class Builder {
   TensorType tensor_type(const ConstTensor& t) const;
   // What the binding stands for, if that is a constant or computed from constants alone; else nullptr. Error: kCancelled.
   Result<std::shared_ptr<const ConstTensor>> known(const Binding& b) const;
+  // The value as a constant of this name, if it is computed from constants alone; else nullptr.
+  std::shared_ptr<const ConstTensor> evaluated(ValueId id, std::string name) const;
 
  private:
   struct Key {
