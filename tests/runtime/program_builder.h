@@ -117,6 +117,9 @@ class ProgramBuilder {
     steps_.push_back(s);
   }
 
+  // What follows is bound when the steps so far have run.
+  void end_segment() { segment_ends_.push_back(static_cast<uint32_t>(steps_.size())); }
+
   ProgramTensor& tensor(uint32_t i) { return tensors_[i]; }
   std::vector<ProgramStep>& steps() { return steps_; }
   size_t tensor_count() const { return tensors_.size(); }
@@ -139,7 +142,9 @@ class ProgramBuilder {
     h.attr_total = static_cast<uint32_t>(attrs_.size()), h.attr_at = add(attrs_);
     h.symbol_count = static_cast<uint32_t>(symbol_count_);
     h.input_count = inputs_, h.output_count = outputs_, h.variable_count = variables_;
-    h.segment_count = 1, h.segment_at = add(std::vector<uint32_t>{h.step_count});
+    std::vector<uint32_t> ends = segment_ends_;
+    ends.push_back(h.step_count);
+    h.segment_count = static_cast<uint32_t>(ends.size()), h.segment_at = add(ends);
     h.bytes = static_cast<uint32_t>(sizeof h + body.size());
 
     BuiltProgram out;
@@ -186,7 +191,7 @@ class ProgramBuilder {
   std::vector<ProgramDim> dims_;
   std::vector<ProgramTensor> tensors_;
   std::vector<ProgramStep> steps_;
-  std::vector<uint32_t> operands_;
+  std::vector<uint32_t> operands_, segment_ends_;
   std::vector<uint8_t> attrs_, weights_;
   uint32_t inputs_ = 0, outputs_ = 0, variables_ = 0;
   int32_t symbol_count_ = 0;

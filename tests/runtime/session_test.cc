@@ -171,6 +171,37 @@ TEST_CASE("variables live as long as the session and reset brings them back") {
   CHECK(once(1) == 4);
 }
 
+TEST_CASE("variables of a program of several segments are kept, and start again when their size changes") {
+  ProgramBuilder b;
+  const auto n = b.symbol();
+  const uint32_t x = b.input(DType::kF32, {n, 4}), v = b.variable(DType::kF32, {n, 4}, nullptr, 0);
+  const uint32_t sum = b.temp(DType::kF32, {n, 4}), y = b.output(DType::kF32, {n, 4});
+  b.step(Op::kAdd, BinaryAttrs{}, {x, v}, {sum});
+  b.end_segment();
+  b.step(Op::kAdd, BinaryAttrs{}, {sum, sum}, {y});
+  b.step(Op::kAssign, NoAttrs{}, {v, sum}, {});
+  const auto session = make(load(b.build()), *machine_isa());
+  const auto once = [&](int32_t batch) {
+    const Shape shape{{batch, 4}, 2};
+    REQUIRE(session->bind({&shape, 1}).has_value());
+    const std::vector<float> in(static_cast<size_t>(batch) * 4, 1.0f);
+    std::vector<float> out(in.size());
+    const void* p = in.data();
+    void* q = out.data();
+    REQUIRE(session->run({&p, 1}, {&q, 1}).has_value());
+    CHECK(out == std::vector<float>(in.size(), out[0]));
+    return out[0];
+  };
+  CHECK(once(2) == 2);
+  CHECK(once(2) == 4);
+  CHECK(session->variable_bytes() >= 32);
+  CHECK(once(500) == 2);
+  CHECK(once(500) == 4);
+  CHECK(session->variable_bytes() >= 8000);
+  session->reset();
+  CHECK(once(500) == 2);
+}
+
 TEST_CASE("an input that may be read past its end is used where it lies") {
   const auto loaded = load(SampleCnn(false).build());
   std::vector<float> x = sample_input(1);
