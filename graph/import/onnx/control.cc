@@ -1,4 +1,5 @@
-// If and Loop. A branch that is known to be taken stands for its If, and a loop whose number of runs is known is written out.
+// If and Loop. A branch that is known to be taken stands for its If; where the condition depends on data both branches run and
+// each result is chosen. A loop whose number of runs is known is written out.
 #include "graph/import/onnx/reshape.h"
 
 namespace lathe::onnx {
@@ -116,21 +117,55 @@ Result<void> LoopImport::run() {
   return {};
 }
 
+// What a branch gives for the outputs of its If.
+Result<std::vector<Binding>> branch_results(NodeImport& n, const char* branch) {
+  LATHE_TRY(auto results, n.import_body(branch, {}));
+  if (results.size() != n.proto().outputs.size())
+    return fail(Code::kInvalidArgument, std::string(branch) + " has " + std::to_string(results.size()) + " outputs, the node " +
+                                            std::to_string(n.proto().outputs.size()));
+  return results;
+}
+
+// The condition as a tensor of no dims, which combines with results of any rank.
+Result<ValueId> scalar_condition(NodeImport& n) {
+  LATHE_TRY(const ValueId c, n.value(0));
+  const TensorType& type = n.type(c);
+  const bool one = std::all_of(type.dims.begin(), type.dims.end(), [&](Dim d) { return n.dims().value(d) == 1; });
+  if (type.dtype != DType::kBool || !one)
+    return fail(Code::kInvalidArgument, std::string("the condition is ") + dtype_name(type.dtype) + " of rank " +
+                                            std::to_string(type.dims.size()) + ", not one bool");
+  if (type.dims.empty()) return c;
+  return reshaped(n, "condition", c, std::vector<Dim>{});
+}
+
+// An If whose condition is known only when the model runs. No operator has effects besides its results, so both branches may run.
+Result<void> import_open_if(NodeImport& n) {
+  LATHE_TRY(const ValueId condition, scalar_condition(n));
+  const auto taken = branch_results(n, "then_branch"), other = branch_results(n, "else_branch");
+  if (!taken) return tl::unexpected(taken.error());
+  if (!other) return tl::unexpected(other.error());
+  for (size_t i = 0; i < taken->size(); ++i) {
+    Binding a = (*taken)[i], b = (*other)[i];
+    LATHE_TRY(const ValueId x, n.builder().materialize(a));
+    LATHE_TRY(const ValueId y, n.builder().materialize(b));
+    if (n.type(x).dtype != n.type(y).dtype)
+      return fail(Code::kInvalidArgument, "its branches give different types for output " + std::to_string(i));
+    if (n.type(x).dims != n.type(y).dims)
+      return fail(Code::kUnsupported, "its branches give different shapes for output " + std::to_string(i) + " and the condition '" +
+                                          std::string(n.proto().inputs[0]) + "' is not constant; --const can fix it");
+    if (n.has_output(i)) LATHE_CHECK_OK(n.finish(Op::kWhere, NoAttrs{}, {condition, x, y}, i, i == 0 ? "" : std::to_string(i)));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<void> import_if(NodeImport& n) {
   LATHE_TRY(const auto condition, n.known_tensor(0));
-  if (!condition) {
-    n.ignore("then_branch");
-    n.ignore("else_branch");
-    return not_known(n, 0, "the condition");
-  }
+  if (!condition) return import_open_if(n);
   LATHE_TRY(const int64_t taken, single(*condition, DType::kBool, "the condition"));
   n.ignore(taken != 0 ? "else_branch" : "then_branch");
-  LATHE_TRY(const auto results, n.import_body(taken != 0 ? "then_branch" : "else_branch", {}));
-  if (results.size() != n.proto().outputs.size())
-    return fail(Code::kInvalidArgument, "the branch has " + std::to_string(results.size()) + " outputs, the node " +
-                                            std::to_string(n.proto().outputs.size()));
+  LATHE_TRY(const auto results, branch_results(n, taken != 0 ? "then_branch" : "else_branch"));
   for (size_t i = 0; i < results.size(); ++i) n.bind(results[i], i);
   return {};
 }

@@ -1,4 +1,6 @@
 // Graphs inside nodes and functions of a model: what import makes of If, Loop and calls, and where it stops.
+#include <cmath>
+
 #include "tests/graph/graph_run.h"
 #include "tests/graph/import/import_checks.h"
 #include "tests/graph/import/onnx_writer.h"
@@ -89,11 +91,38 @@ TEST_CASE("the branch that a known condition takes stands for its If") {
   CHECK(contains(op_names(must(if_model(false).import())), "Tanh"));
 }
 
-TEST_CASE("a condition that is not known is unsupported and can be fixed") {
+TEST_CASE("both branches run where the condition depends on data, and the right one is chosen") {
   TestModel m = if_model(true);
   m.initializers.clear();
-  m.input("c", {}, ElemType::kBool);
-  CHECK(contains(error_of(m.import()), "the condition 'c' is not constant; --const can fix it"));
+  m.output("double").weight(f32_tensor("zero", {1}, {0}));
+  m.node({.op = "ReduceSum", .inputs = {"x"}, .outputs = {"sum"}});
+  m.node({.op = "Less", .inputs = {"sum", "zero"}, .outputs = {"c"}});
+  m.node({.op = "Add", .inputs = {"x", "x"}, .outputs = {"double"}});
+  const Graph g = must(m.import());
+  size_t negative = 0;
+  for (uint32_t seed = 1; seed <= 8; ++seed) {
+    const auto results = run_graph(g, {.seed = seed});
+    const auto y = floats(results[0]), twice = floats(results[1]);
+    const bool below = twice[0] + twice[1] < 0;
+    negative += below;
+    for (size_t i = 0; i < 2; ++i) CHECK(y[i] == doctest::Approx(below ? std::exp(twice[i] / 2) : std::tanh(twice[i] / 2)));
+  }
+  CHECK(negative > 0);
+  CHECK(negative < 8);
+}
+
+TEST_CASE("a condition that is not known is unsupported where the branches' shapes differ, and can be fixed") {
+  TestModel small;
+  small.weight(f32_tensor("one", {1}, {1}));
+  small.node({.op = "Exp", .inputs = {"one"}, .outputs = {"inner"}});
+  small.output("inner");
+  TestModel m;
+  m.input("x", {2}).input("c", {}, ElemType::kBool).output("y");
+  m.node({.op = "If",
+          .inputs = {"c"},
+          .outputs = {"y"},
+          .attributes = {graph_attr("then_branch", branch("Exp")), graph_attr("else_branch", small.graph_bytes())}});
+  CHECK(contains(error_of(m.import()), "different shapes for output 0 and the condition 'c' is not constant; --const can fix it"));
   CHECK(contains(op_names(must(m.import({.constants = {{"c", {1}}}}))), "Exp"));
 }
 
