@@ -31,7 +31,7 @@ using Attrs = std::variant<NoAttrs, Conv2dAttrs, FullyConnectedAttrs, BatchNormA
                            GeluAttrs, MatMulAttrs, DynamicFullyConnectedAttrs, ConvTranspose2dAttrs,
                            ModAttrs, BitShiftAttrs, EluAttrs, HardSigmoidAttrs, ArgAttrs, TopKAttrs, CumulateAttrs, TriluAttrs,
                            // runtime/attrs_move.h
-                           ExtentsAttrs, BorderAttrs, TileAttrs, GatherNdAttrs, ScatterAttrs, TensorScatterAttrs, UniqueAttrs, OneHotAttrs,
+                           ExtentsAttrs, TargetDimsAttrs, BorderAttrs, TileAttrs, GatherNdAttrs, ScatterAttrs, TensorScatterAttrs, UniqueAttrs, OneHotAttrs,
                            ReverseSequenceAttrs, Col2ImAttrs, ArgMaxPoolAttrs, ResizeAttrs, RoiAlignAttrs, EinsumAttrs,
                            QuantizeLinearAttrs, DequantizeLinearAttrs,
                            RecurrentAttrs, MaskedSoftmaxAttrs, LinearAttentionAttrs, NmsAttrs>;

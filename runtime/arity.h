@@ -125,7 +125,8 @@ constexpr Arity op_arity(Op op) {
     case Op::kGatherElements:
     case Op::kGatherNd:
     case Op::kOneHot:
-    case Op::kReverseSequence: return {2, 2, 2, 1};
+    case Op::kReverseSequence:
+    case Op::kTargetDims: return {2, 2, 2, 1};
     case Op::kRange:
     case Op::kRangeCount:
     case Op::kScatterElements:

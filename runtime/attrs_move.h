@@ -12,6 +12,14 @@ struct ExtentsAttrs {
   constexpr bool operator==(const ExtentsAttrs&) const = default;
 };
 
+// The target of a reshape of x as dims: 0 copies x's dim (unless keep_zeros), -1 is what the others leave.
+struct TargetDimsAttrs {
+  static constexpr bool kEmpty = false;
+  int32_t keep_zeros = 0;
+  template <class Self, class V> static constexpr void visit(Self& s, V&& v) { v("keep_zeros", s.keep_zeros); }
+  constexpr bool operator==(const TargetDimsAttrs&) const = default;
+};
+
 // Elements of the input itself around it: mirrored (without the outermost one), the outermost one repeated, or from the other end.
 enum class BorderMode : int32_t { kReflect = 0, kEdge = 1, kWrap = 2 };
 

@@ -23,6 +23,15 @@ Types infer_extents(const InferInput& in) {
   return result(*x.type, false, std::move(contents));
 }
 
+// The target of a reshape, whose numbers are data, as dims of a result. x gives its shape only.
+Types infer_target_dims(const InferInput& in) {
+  const OperandView& target = in.in[1];
+  if (!is_index(target.type->dtype) || is_quantized(target))
+    return fail(Code::kInvalidArgument, std::string("target is ") + dtype_name(target.type->dtype) + ", must be s32 or s64");
+  LATHE_CHECK_OK(want_rank(target, 1, "target"));
+  return result({DType::kS64, target.type->dims}, false);
+}
+
 // The first elements along an axis, as many as operand 1 says.
 Types infer_trim(const InferInput& in) {
   const OperandView &x = in.in[0], &count = in.in[1];
@@ -134,6 +143,16 @@ constinit const OpDef kExtents = {
     .outputs = 1,
     .infer = infer_extents,
     .quant_in = {kAny},
+    .quant_out = kAny,
+};
+
+constinit const OpDef kTargetDims = {
+    .op = Op::kTargetDims,
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .outputs = 1,
+    .infer = infer_target_dims,
+    .quant_in = {kAny, kAny},
     .quant_out = kAny,
 };
 

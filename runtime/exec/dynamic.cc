@@ -1,5 +1,5 @@
-// Extents, Trim, Range and RangeCount, NonZero and Compress: sizes that depend on data (graph/ops/dynamic.cc).
-#include "runtime/exec/checks.h"
+// Extents, TargetDims, Trim, Range and RangeCount, NonZero and Compress: sizes that depend on data (graph/ops/dynamic.cc).
+#include "runtime/exec/indexing.h"
 #include "runtime/exec/nd_copy.h"
 #include "runtime/exec/typed.h"
 
@@ -8,6 +8,11 @@ namespace {
 
 struct BytesParams {
   uint32_t bytes;
+};
+struct TargetDimsParams {
+  uint32_t count, index_bytes, keep_zeros;
+  uint32_t rank, elems;  // of x
+  uint32_t dims[kMaxRank];
 };
 struct RangeParams {
   uint32_t dtype, count;
@@ -22,11 +27,6 @@ struct CompressParams {
 struct TrimParams {
   NdCopy copy;
 };
-
-bool is_index(const PrepareInput& in, uint32_t i) {
-  const DType t = in.tensor(i).dtype;
-  return (t == DType::kS64 || t == DType::kS32) && is_plain(in, i) && !has_quant(in, i);
-}
 
 Status check_count(const PrepareInput& in, uint32_t i) {
   if (in.tensor(i).dtype != DType::kS64 || has_quant(in, i)) return unsupported_operand(in, i);
@@ -63,7 +63,7 @@ Status check_range(const PrepareInput& in) {
 }  // namespace
 
 Status prepare_Extents(const PrepareInput& in, Prepared* out) {
-  if (!is_index(in, 0) || in.tensor(0).dtype != in.tensor(in.out()).dtype || has_quant(in, in.out()))
+  if (!is_index_operand(in, 0) || in.tensor(0).dtype != in.tensor(in.out()).dtype || has_quant(in, in.out()))
     return unsupported_operand(in, 0);
   if (!(in.shape(0) == in.shape(in.out()))) return refuse(in, Code::kInvalidArgument, elems(in, 0), elems(in, in.out()));
   out->make<BytesParams>().bytes = elems(in, 0) * elem_bytes(in, 0);
@@ -74,6 +74,43 @@ Status prepare_Extents(const PrepareInput& in, Prepared* out) {
 void run_Extents(const RunContext& ctx, const BoundStep& step) {
   const uint32_t bytes = ctx.params<BytesParams>(step).bytes;
   if (bytes != 0) __builtin_memcpy(ctx.out<uint8_t>(step, 0), ctx.in<uint8_t>(step, 0), bytes);
+}
+
+Status prepare_TargetDims(const PrepareInput& in, Prepared* out) {
+  const Shape &x = in.shape(0), &target = in.shape(1);
+  if (!is_index_operand(in, 1)) return unsupported_operand(in, 1);
+  if (in.tensor(in.out()).dtype != DType::kS64 || has_quant(in, in.out())) return unsupported_operand(in, in.out());
+  if (target.rank != 1 || !(target == in.shape(in.out()))) return refuse(in, Code::kInvalidArgument, 1, target.rank);
+  TargetDimsParams& p = out->make<TargetDimsParams>();
+  p.count = elems(in, 1);
+  p.index_bytes = elem_bytes(in, 1);
+  p.keep_zeros = in.program->attrs<TargetDimsAttrs>(*in.step).keep_zeros != 0 ? 1 : 0;
+  p.rank = x.rank;
+  p.elems = elems(in, 0);
+  for (uint32_t i = 0; i < x.rank; ++i) p.dims[i] = static_cast<uint32_t>(x.dims[i]);
+  out->exact_input_mask = 3;
+  return {};
+}
+
+// What cannot be resolved (a second -1, a 0 without a dim to copy) stays negative, and is refused where it becomes a dim.
+void run_TargetDims(const RunContext& ctx, const BoundStep& step) {
+  const TargetDimsParams& p = ctx.params<TargetDimsParams>(step);
+  const uint8_t* target = ctx.in<uint8_t>(step, 1);
+  int64_t* y = ctx.out<int64_t>(step, 0);
+  uint64_t known = 1;
+  uint32_t open = p.count, unknown = 0;
+  for (uint32_t i = 0; i < p.count; ++i) {
+    y[i] = load_index(target, p.index_bytes, i);
+    if (y[i] == 0 && p.keep_zeros == 0) y[i] = i < p.rank ? static_cast<int64_t>(p.dims[i]) : -2;
+    if (y[i] >= 0) {
+      known *= static_cast<uint64_t>(y[i] > INT32_MAX ? 0 : y[i]);
+      if (known > INT32_MAX) known = 0;
+    } else {
+      open = i;
+      ++unknown;
+    }
+  }
+  if (unknown == 1 && y[open] == -1 && known != 0 && p.elems % known == 0) y[open] = static_cast<int64_t>(p.elems / known);
 }
 
 Status prepare_Trim(const PrepareInput& in, Prepared* out) {

@@ -52,20 +52,21 @@ constexpr DType kTypes[] = {
 #undef LATHE_DTYPE
 };
 
-// What stands at each operand of an op that is asked for its types: the type in question, or another that some ops need there.
-enum class Probe : uint8_t { kAsked, kIndex, kShape, kCondition };
-using Probes = std::vector<Probe>;
-const Probes kProbes[] = {{Probe::kAsked},
-                          {Probe::kAsked, Probe::kAsked},
-                          {Probe::kAsked, Probe::kShape},
-                          {Probe::kAsked, Probe::kIndex},
-                          {Probe::kCondition, Probe::kAsked, Probe::kAsked}};
+// Operands of an op that is asked for its types. The letter is the element type: the one in question (a), f32 (f), bool (b), s64 (i)
+// or s64 with known contents, dims 2, 3 (c). Each digit is a dim.
+using Probe = std::vector<std::string_view>;
+const Probe kProbes[] = {
+    {"a23"},        {"a23", "a23"},        {"a23", "c2"},       {"a23", "i2"},        {"a23", "i3"},
+    {"a23", "i23"}, {"a23", "i23", "a23"}, {"a23", "i21", "a23"}, {"a23", "c1"},      {"a23", "b2"},
+    {"a23", "a32"}, {"b23", "a23", "a23"}, {"a", "a", "a"},     {"a", "a", "a", "c1"}, {"a23", "f"},
+    {"f23", "f", "a"}, {"a1441", "a1111"}};
 
 // Lists that must be as long as the rank, 2.
 Attrs probe_attrs(Op op) {
   Attrs attrs = default_attrs(op);
   const auto fill = [&]<class T>(const std::string& name, T& member) {
     if constexpr (std::is_same_v<T, Ints>) {
+      if (name == "repeats") member = Ints{2, {1, 1}};
       if (name == "perm") member = Ints{2, {1, 0}};
       if (name == "before" || name == "after") member = Ints{2, {0, 0}};
     }
@@ -74,21 +75,28 @@ Attrs probe_attrs(Op op) {
   return attrs;
 }
 
-// Whether inference accepts operands of this type, of dims [2, 3].
-bool accepts(const OpDef& def, DType asked, const Probes& probes) {
-  if (probes.size() < def.min_inputs || (def.max_inputs != kAnyInputs && probes.size() > def.max_inputs)) return false;
+TensorType probe_type(DimTable& dims, std::string_view text, DType asked) {
+  TensorType t;
+  t.dtype = text[0] == 'a' ? asked : text[0] == 'f' ? DType::kF32 : text[0] == 'b' ? DType::kBool : DType::kS64;
+  for (char digit : text.substr(1)) t.dims.push_back(dims.constant(digit - '0'));
+  return t;
+}
+
+// Whether inference accepts such operands.
+bool accepts(const OpDef& def, DType asked, const Probe& probe) {
+  if (probe.size() < def.min_inputs || (def.max_inputs != kAnyInputs && probe.size() > def.max_inputs)) return false;
   DimTable dims;
-  const std::vector<Dim> matrix{dims.constant(2), dims.constant(3)}, target{dims.constant(3), dims.constant(2)};
   std::vector<TensorType> types;
-  for (Probe p : probes) {
-    if (p == Probe::kAsked) types.push_back({asked, matrix});
-    if (p == Probe::kCondition) types.push_back({DType::kBool, matrix});
-    if (p == Probe::kIndex || p == Probe::kShape) types.push_back({DType::kS64, {dims.constant(2)}});
+  std::vector<std::vector<Dim>> contents;
+  for (std::string_view text : probe) {
+    types.push_back(probe_type(dims, text, asked));
+    contents.push_back({dims.constant(2), dims.constant(3)});
+    if (text == "c1") contents.back().pop_back();
   }
   const std::optional<Quant> none;
   std::vector<OperandView> views;
   for (size_t i = 0; i < types.size(); ++i)
-    views.push_back({.type = &types[i], .quant = &none, .contents = probes[i] == Probe::kShape ? &target : nullptr});
+    views.push_back({.type = &types[i], .quant = &none, .contents = probe[i][0] == 'c' ? &contents[i] : nullptr});
   const Attrs attrs = probe_attrs(def.op);
   const auto results = def.infer({dims, views, attrs});
   return results && std::none_of(results->begin(), results->end(), [](const Inferred& r) { return r.quantized; });
@@ -98,7 +106,7 @@ bool accepts(const OpDef& def, DType asked, const Probes& probes) {
 std::string types_of(const OpDef& def) {
   std::string s;
   for (DType t : kTypes) {
-    const bool ok = std::any_of(std::begin(kProbes), std::end(kProbes), [&](const Probes& p) { return accepts(def, t, p); });
+    const bool ok = std::any_of(std::begin(kProbes), std::end(kProbes), [&](const Probe& p) { return accepts(def, t, p); });
     if (ok) s += (s.empty() ? "" : " ") + std::string(dtype_name(t));
   }
   return s.empty() ? "f32" : s;

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "graph/import/onnx/importer.h"
+#include "graph/import/onnx/expression.h"
 #include "graph/import/onnx/reshape.h"
 
 namespace lathe::onnx {
@@ -48,6 +48,39 @@ Result<ValueId> extents(NodeImport& n, ValueId v, const std::string& tag) {
   if (known) return n.builder().constant(*known);
   const ExtentsAttrs attrs{static_cast<int32_t>(n.dims().unused_data_tensor())};
   return n.emit(tag, Op::kExtents, attrs, {v});
+}
+
+namespace {
+
+// Limit i of `limits` as ONNX counts it: from the end if it is negative, then clamped to [low, high].
+ValueId slice_limit(Expression& e, ValueId limits, size_t i, ValueId dim, int64_t low, ValueId high) {
+  const auto number = [&](int64_t v) { return e.constant(DType::kS64, {}, {static_cast<double>(v)}); };
+  const ValueId given = e.node(Op::kGather, {limits, number(static_cast<int64_t>(i))}, AxisAttrs{0});
+  const ValueId negative = e.node(Op::kLess, {given, number(0)});
+  const ValueId place = e.node(Op::kWhere, {negative, e.node(Op::kAdd, {given, dim}), given});
+  return e.node(Op::kMin, {e.node(Op::kMax, {place, number(low)}), high});
+}
+
+}  // namespace
+
+Result<void> finish_computed_slice(NodeImport& n, const std::vector<int32_t>& axes, const std::vector<int64_t>& steps) {
+  Expression e(n);
+  ValueId x = e.operand(0);
+  const ValueId shape = e.node(Op::kShape, {x});
+  const ValueId starts = e.cast(e.operand(1), DType::kS64), ends = e.cast(e.operand(2), DType::kS64);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const auto number = [&](int64_t v) { return e.constant(DType::kS64, {}, {static_cast<double>(v)}); };
+    const ValueId dim = e.node(Op::kGather, {shape, number(axes[i])}, AxisAttrs{0});
+    const bool forward = steps[i] > 0;
+    const ValueId high = forward ? dim : e.node(Op::kSub, {dim, number(1)});
+    const ValueId start = slice_limit(e, starts, i, dim, 0, high), end = slice_limit(e, ends, i, dim, forward ? 0 : -1, high);
+    std::vector<ValueId> range = {start, end, number(steps[i])};
+    const ValueId count = e.node(Op::kRangeCount, range);
+    LATHE_CHECK_OK(e.status());
+    LATHE_TRY(range.emplace_back(), extents(n, count, "extent" + std::to_string(i)));
+    x = e.node(Op::kGather, {x, e.node(Op::kRange, range)}, AxisAttrs{axes[i]});
+  }
+  return e.finish(x);
 }
 
 Result<void> import_non_zero(NodeImport& n) {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "graph/import/onnx/importer.h"
+#include "graph/import/onnx/reshape.h"
 
 namespace lathe::onnx {
 namespace {
@@ -139,7 +139,45 @@ Result<void> import_concat(NodeImport& n) {
   return n.finish(Op::kConcat, AxisAttrs{axis}, operands);
 }
 
+namespace {
+
+// Whether starts or ends are there, but as numbers that are not known when the model is imported.
+bool limits_are_computed(NodeImport& n) {
+  if (n.opset() < 10) return false;
+  for (const size_t i : {1u, 2u}) {
+    if (!n.has_input(i) || n.binding(i).blocked()) return false;
+    // An input of the model is fixed by --const, which gives a better program.
+    const Binding b = n.binding(i);
+    if (!b.tensor && n.builder().graph.producer(b.value) == nullptr) return false;
+  }
+  const auto starts = n.known_integers(1, "starts"), ends = n.known_integers(2, "ends");
+  return (!starts && starts.error().code == Code::kUnsupported) || (!ends && ends.error().code == Code::kUnsupported);
+}
+
+Result<void> import_computed_slice(NodeImport& n) {
+  LATHE_TRY(const ValueId x, n.value(0));
+  LATHE_TRY(const ValueId starts, n.value(1));
+  const auto count = n.dims().value(n.rank(starts) == 1 ? n.type(starts).dims[0] : Dim{});
+  if (!count) return fail(Code::kUnsupported, "the number of starts is not known");
+  std::vector<int64_t> axes = first_axes(static_cast<size_t>(*count)), steps(static_cast<size_t>(*count), 1);
+  if (n.has_input(3)) {
+    LATHE_TRY(axes, n.known_integers(3, "axes"));
+  }
+  if (n.has_input(4)) {
+    LATHE_TRY(steps, n.known_integers(4, "steps"));
+  }
+  LATHE_CHECK_OK(expect_length(axes, "axes", static_cast<size_t>(*count)));
+  LATHE_CHECK_OK(expect_length(steps, "steps", static_cast<size_t>(*count)));
+  for (int64_t s : steps)
+    if (s == 0 || s < INT32_MIN || s > INT32_MAX) return fail(Code::kInvalidArgument, "a step is " + std::to_string(s));
+  LATHE_TRY(const auto normal, n.normalized_axes(axes, n.rank(x)));
+  return finish_computed_slice(n, normal, steps);
+}
+
+}  // namespace
+
 Result<void> import_slice(NodeImport& n) {
+  if (limits_are_computed(n)) return import_computed_slice(n);
   LATHE_TRY(const Slices s, read_slices(n));
   LATHE_TRY(const ValueId x, n.value(0));
   LATHE_TRY(const auto axes, n.normalized_axes(*s.axes, n.rank(x)));

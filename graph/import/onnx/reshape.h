@@ -30,4 +30,7 @@ Result<void> finish_reshaped(NodeImport& n, const std::vector<Dim>& dims);
 // become dims when the program has come that far.
 Result<ValueId> extents(NodeImport& n, ValueId v, const std::string& tag);
 
+// Output 0 is a slice of operand 0 whose starts and ends (operands 1 and 2) are computed: the elements that a range names.
+Result<void> finish_computed_slice(NodeImport& n, const std::vector<int32_t>& axes, const std::vector<int64_t>& steps);
+
 }  // namespace lathe::onnx

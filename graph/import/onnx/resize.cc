@@ -11,7 +11,8 @@ namespace {
 struct Request {
   std::vector<int32_t> axes;
   std::vector<float> scales;    // empty: sizes
-  std::vector<int64_t> sizes;
+  std::vector<int64_t> sizes;   // -1: an expression, in size_dims
+  std::vector<Dim> size_dims;
   std::vector<float> roi;       // starts, then ends; empty if they are not used
 };
 
@@ -121,13 +122,19 @@ Result<void> keep_proportions(NodeImport& n, ValueId x, bool larger, Request& r)
 }
 
 Result<void> read_sizes(NodeImport& n, ValueId x, Request& r) {
-  LATHE_TRY(r.sizes, n.known_integers(3, "the sizes"));
+  LATHE_TRY(r.size_dims, n.known_dims(3, "the sizes"));
+  bool known = true;
+  for (Dim d : r.size_dims) {
+    r.sizes.push_back(n.dims().value(d).value_or(-1));
+    known = known && r.sizes.back() != -1;
+  }
   LATHE_CHECK_OK(expect_count("the sizes", r.sizes.size(), r.axes.size()));
   if (n.opset() < 18) return {};
   LATHE_TRY(const std::string_view policy, n.text("keep_aspect_ratio_policy", "stretch"));
   if (policy == "stretch") return {};
   if (policy != "not_larger" && policy != "not_smaller")
     return fail(Code::kInvalidArgument, "attribute 'keep_aspect_ratio_policy' is '" + std::string(policy) + "'");
+  if (!known) return fail(Code::kUnsupported, "keeping the proportions needs known sizes; --shape can fix them");
   return keep_proportions(n, x, policy == "not_smaller", r);
 }
 
@@ -164,12 +171,31 @@ Result<Request> read_request(NodeImport& n, ValueId x, bool crops) {
   return r;
 }
 
+// A size that is an expression: a multiple or a part of the axis' own dim.
+Result<void> fill_ratio(NodeImport& n, ValueId x, Dim size, ResizeAttrs& a) {
+  const Dim own = n.type(x).dims[static_cast<size_t>(a.axis)];
+  for (int32_t k = 1; k <= 64; ++k) {
+    const Dim factor = n.dims().constant(k);
+    if (n.dims().mul(own, factor) == size) {
+      a.scale_up = k;
+      return {};
+    }
+    if (n.dims().floordiv(own, factor) == size) {
+      a.scale_down = k;
+      return {};
+    }
+  }
+  return fail(Code::kUnsupported, "a size of " + n.dims().text(size) + " for a dim of " + n.dims().text(own) +
+                                      " is not supported; --shape can fix it");
+}
+
 // The size of one axis: a number, or a fraction of a dim that is not known.
 Result<void> fill_size(NodeImport& n, ValueId x, const Request& r, size_t i, ResizeAttrs& a) {
   if (!r.scales.empty()) a.scale = r.scales[i];
   const auto known = n.dim(x, static_cast<size_t>(a.axis));
   int64_t size = 0;
   if (!r.sizes.empty()) {
+    if (r.sizes[i] == -1 && !n.dims().value(r.size_dims[i])) return fill_ratio(n, x, r.size_dims[i], a);
     size = r.sizes[i];
   } else if (known) {
     size = static_cast<int64_t>(std::floor(static_cast<double>(a.scale) * static_cast<double>(*known)));

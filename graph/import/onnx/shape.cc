@@ -24,11 +24,12 @@ bool target_is_data(NodeImport& n) {
   return !contents || std::any_of(contents->begin(), contents->end(), [&](Dim d) { return n.dims().depends_on_data(d); });
 }
 
-// A computed target is the reshape's own operand. What depends on data is a dim by then, never 0 or -1.
-Result<void> finish_with_target(NodeImport& n) {
-  LATHE_TRY(const ValueId given, n.value(1));
-  LATHE_TRY(const ValueId target, extents(n, given, "target"));
+// The target is data: its 0s and its -1 are resolved when they are there.
+Result<void> finish_with_data(NodeImport& n, bool allow_zero) {
   LATHE_TRY(const ValueId x, n.value(0));
+  LATHE_TRY(const ValueId given, n.value(1));
+  LATHE_TRY(const ValueId dims, n.emit("dims", Op::kTargetDims, TargetDimsAttrs{allow_zero ? 1 : 0}, {x, given}));
+  LATHE_TRY(const ValueId target, extents(n, dims, "target"));
   return n.finish(Op::kReshape, NoAttrs{}, {x, target});
 }
 
@@ -47,7 +48,7 @@ Result<void> import_reshape(NodeImport& n) {
     LATHE_TRY(allow_zero, n.flag("allowzero", false));
   }
   LATHE_CHECK_OK(n.known_tensor(1));  // a target that constants make is one from here on
-  if (target_is_data(n)) return finish_with_target(n);
+  if (target_is_data(n)) return finish_with_data(n, allow_zero);
   LATHE_TRY(std::vector<Dim> target, n.known_dims(1, "the target dims"));
   LATHE_TRY(const auto from, operand_dims(n));
   bool copies = false;
@@ -60,7 +61,11 @@ Result<void> import_reshape(NodeImport& n) {
     copies = true;
   }
   LATHE_TRY(const auto dims, reshaped_dims(n, from, target));
-  if (!copies && !n.binding(1).tensor && !can_be_said(n, from, dims)) return finish_with_target(n);
+  if (!copies && !n.binding(1).tensor && !can_be_said(n, from, dims)) {
+    LATHE_TRY(const ValueId x, n.value(0));
+    LATHE_TRY(const ValueId given, n.value(1));
+    return n.finish(Op::kReshape, NoAttrs{}, {x, given});
+  }
   return finish_reshaped(n, dims);
 }
 

@@ -158,8 +158,14 @@ std::string elem_type_name(int32_t elem_type) {
   switch (static_cast<ElemType>(elem_type)) {
     case ElemType::kUndefined: return "undefined";
     case ElemType::kString: return "string";
-    default: return "number " + std::to_string(elem_type);
+    default: break;
   }
+  // Types that nothing here computes in, so that messages can name them.
+  constexpr int32_t kFirst = 17;
+  constexpr const char* kNames[] = {"float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "uint4",     "int4",
+                                    "float4e2m1",   "float8e8m0",     "uint2",      "int2",           "float6e2m3", "float6e3m2"};
+  if (elem_type >= kFirst && elem_type < kFirst + static_cast<int32_t>(std::size(kNames))) return kNames[elem_type - kFirst];
+  return "number " + std::to_string(elem_type);
 }
 
 std::string dims_text(const std::vector<int64_t>& dims) {

@@ -82,7 +82,7 @@ TEST_CASE("a reshape's target may be computed") {
   m.input("a", {3}, ElemType::kInt64);
   m.nodes.insert(m.nodes.begin(), {.op = "Add", .inputs = {"a", "a"}, .outputs = {"t"}});
   const Graph g = must(m.import());
-  CHECK(op_names(g) == "Add Extents Reshape");
+  CHECK(op_names(g) == "Add TargetDims Extents Reshape");
   CHECK(output_dims(g) == "[value(0,0),value(0,1),value(0,2)]");
   CHECK(op_names(must(m.import({.constants = {{"t", {3, 2, 2}}}}))) == "Reshape");
 }
@@ -116,4 +116,32 @@ TEST_CASE("einsum becomes a product of matrices where it is one") {
   CHECK(contains(error_of(model("ij,j k;->i", {3, 4}, {4, 5})), "cannot be read at ';'"));
   CHECK(contains(error_of(model("ij->i", {3, 4}, {4, 5})), "has 1 terms for 2 inputs"));
   CHECK(contains(error_of(model("ijk,jk->i", {3, 4}, {4, 5})), "does not fit an operand of rank 2"));
+}
+
+TEST_CASE("sizes of a resize may be multiples and parts of the input's dims") {
+  TestModel m{.opset = 13};
+  m.input("x", {"N", 3, "H", "W"}).output("y").weight(i64_tensor("k", {1, 1, 2, 1})).weight(i64_tensor("d", {1, 1, 1, 2}));
+  m.node({.op = "Shape", .inputs = {"x"}, .outputs = {"shape"}});
+  m.node({.op = "Mul", .inputs = {"shape", "k"}, .outputs = {"more"}});
+  m.node({.op = "Div", .inputs = {"more", "d"}, .outputs = {"sizes"}});
+  m.node({.op = "Resize", .inputs = {"x", "", "", "sizes"}, .outputs = {"y"}});
+  CHECK(output_dims(must(m.import())) == "[N,3,H*2,floordiv(W,2)]");
+}
+
+TEST_CASE("limits of a slice may be computed") {
+  const auto model = [](const std::string& ends) {
+    TestModel m{.opset = 13};
+    m.input("x", {"N", 8}).input("z", {"M", 2}).output("y").weight(i64_tensor("zero", {0})).weight(i64_tensor("minus", {-1}));
+    m.node({.op = "Shape", .inputs = {"z"}, .outputs = {"shape"}});
+    m.node({.op = "Slice", .inputs = {"shape", "zero", "one"}, .outputs = {"rows"}});
+    m.weight(i64_tensor("one", {1}));
+    m.node({.op = "Add", .inputs = {"rows", "minus"}, .outputs = {"last"}});
+    m.node({.op = "NonZero", .inputs = {"x"}, .outputs = {"places"}});
+    m.node({.op = "ReduceMax", .inputs = {"places"}, .outputs = {"any"}, .attributes = {int_attr("keepdims", 0)}});
+    m.node({.op = "Unsqueeze", .inputs = {"any", "zero"}, .outputs = {"data"}});
+    m.node({.op = "Slice", .inputs = {"x", "zero", ends, "zero"}, .outputs = {"y"}});
+    return output_dims(must(m.import()));
+  };
+  CHECK(model("rows") == "[min(M,N),8]");
+  CHECK(contains(model("data"), "value("));
 }

@@ -160,3 +160,19 @@ TEST_CASE("ranges count in their own type") {
   count(f32({}, {1}), f32({}, {5.5f}), f32({}, {2}), 3);
   count(f32({}, {0}), f32({}, {1}), f32({}, {0}), INT64_MAX);
 }
+
+TEST_CASE("a reshape's target is resolved when it is there") {
+  const TestTensor x = random_f32({2, 3, 4}, 1);
+  const auto resolve = [&](const std::vector<int64_t>& target, const std::vector<int64_t>& dims, int32_t keep_zeros = 0) {
+    const int n = static_cast<int>(target.size());
+    check_equal<int64_t>({Op::kTargetDims, {x, s64({n}, target)}, like(DType::kS64, {n})}, TargetDimsAttrs{keep_zeros}, dims);
+  };
+  resolve({4, 6}, {4, 6});
+  resolve({0, -1}, {2, 12});
+  resolve({-1, 0, 2}, {4, 3, 2});
+  resolve({0, 5}, {0, 5}, 1);
+  resolve({-1, -1}, {-1, -1});
+  resolve({1, 1, 1, 0}, {1, 1, 1, -2});
+  resolve({-1, 5}, {-1, 5});
+  resolve({-1, INT64_MAX, INT64_MAX}, {-1, INT64_MAX, INT64_MAX});
+}

@@ -14,6 +14,7 @@ void mutate_sizes(Mutated* count) {
   const TestTensor x = random_f32({4, 6, 5}, 1), number = s64({}, {3});
   const TestTensor one = like(DType::kS64, {1});
   mutate_op({Op::kExtents, {s64({3}, {1, 2, 3})}, like(DType::kS64, {3})}, ExtentsAttrs{2}, count);
+  mutate_op({Op::kTargetDims, {x, s64({2}, {0, -1})}, like(DType::kS64, {2})}, TargetDimsAttrs{0}, count);
   mutate_op({Op::kTrim, {x}, like(DType::kF32, {4, 3, 5})}, AxisAttrs{1}, count);
   mutate_op({Op::kRange, {number, number, number}, like(DType::kS64, {7})}, NoAttrs{}, count);
   mutate_op({Op::kRangeCount, {number, number, number}, one}, NoAttrs{}, count);
