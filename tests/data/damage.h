@@ -53,4 +53,26 @@ void flip_bits(const Bytes& whole, uint32_t seed, int times, const Use& use) {
   }
 }
 
+// Calls use(bytes) once for each byte, with one bit of it flipped.
+template <class Use>
+void flip_each_byte(const Bytes& whole, const Use& use) {
+  for (size_t i = 0; i < whole.size(); ++i) {
+    Bytes bad = whole;
+    bad[i] ^= static_cast<std::byte>(1u << i % 8);
+    use(bad);
+  }
+}
+
+// Calls use(bytes) `times` times with one to five bytes of chance.
+template <class Use>
+void replace_bytes(const Bytes& whole, uint32_t seed, int times, const Use& use) {
+  MESSAGE("seed " << seed);
+  std::mt19937 random(seed);
+  for (int i = 0; i < times; ++i) {
+    Bytes bad = whole;
+    for (int k = 0; k < 1 + i % 5; ++k) bad[random() % bad.size()] = static_cast<std::byte>(random());
+    use(bad);
+  }
+}
+
 }  // namespace lathe::test

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <system_error>
 
+#include "lathe/float16.h"
 #include "runtime/host/mapped_file.h"
 
 namespace lathe::onnx {
@@ -46,21 +47,10 @@ template <class T> T load(const std::byte* p) {
   return v;
 }
 
-// IEEE half to float32, exact. A subnormal half is a normal float32: mantissa times 2^-24.
-float half_to_float(uint16_t h) {
-  const uint32_t sign = static_cast<uint32_t>(h & 0x8000u) << 16, exponent = (h >> 10) & 31u, mantissa = h & 0x3ffu;
-  if (exponent == 0) {
-    const float v = static_cast<float>(mantissa) * 0x1p-24f;
-    return sign != 0 ? -v : v;
-  }
-  const uint32_t e = exponent == 31 ? 255u : exponent + 112u;
-  return std::bit_cast<float>(sign | e << 23 | mantissa << 13);
-}
-
 float element_to_float(ElemType from, const std::byte* p) {
   switch (from) {
     case ElemType::kFloat16: return half_to_float(load<uint16_t>(p));
-    case ElemType::kBfloat16: return std::bit_cast<float>(static_cast<uint32_t>(load<uint16_t>(p)) << 16);
+    case ElemType::kBfloat16: return bfloat_to_float(load<uint16_t>(p));
     case ElemType::kDouble: return static_cast<float>(load<double>(p));
     default: return load<float>(p);
   }

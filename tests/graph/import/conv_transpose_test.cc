@@ -2,13 +2,9 @@
 // (tests/oracle/make_operators.py).
 #include <cmath>
 
-#include "data/npy.h"
-#include "graph/lower/load.h"
-#include "runtime/host/cpu.h"
-#include "runtime/host/session.h"
+#include "tests/graph/import/expected_run.h"
 #include "tests/graph/import/import_checks.h"
 #include "tests/graph/import/onnx_writer.h"
-#include "tests/test_data.h"
 
 using namespace lathe;
 using namespace lathe::test;
@@ -27,31 +23,10 @@ std::vector<int32_t> pads_of(const Graph& g) {
   return {p, p + 4};
 }
 
-const HostTensor& array(const std::vector<NamedTensor>& arrays, const std::string& name) {
-  for (const NamedTensor& a : arrays)
-    if (a.name == name) return a.tensor;
-  FAIL("no array " << name);
-  return arrays[0].tensor;
-}
-
 // max|y - expected| / max|expected| of a graph whose one input is x.
 double difference(const Graph& graph, const HostTensor& x, const HostTensor& expected, kernels::IsaSet isa) {
-  auto program = compile_for_host(graph);
-  if (!program) FAIL(program.error().message);
-  auto session = HostSession::create(*program, {isa, 2});
-  if (!session) FAIL(session.error().message);
-  Shape shape;
-  for (int64_t d : x.dims) shape.dims[shape.rank++] = static_cast<int32_t>(d);
-  const auto bound = (*session)->bind({&shape, 1});
-  if (!bound) FAIL(bound.error().message);
+  const std::vector<float> y = run_one(graph, x, expected, isa);
   const auto want = expected.as<float>();
-  REQUIRE((*session)->output_shape(0).elems() == want.size());
-  for (uint32_t i = 0; i < 4; ++i) REQUIRE((*session)->output_shape(0)[i] == expected.dims[i]);
-  std::vector<float> y(want.size());
-  const void* in = x.bytes.data();
-  void* out = y.data();
-  const auto ok = (*session)->run({&in, 1}, {&out, 1});
-  if (!ok) FAIL(ok.error().message);
   double worst = 0, largest = 0;
   for (size_t i = 0; i < y.size(); ++i) {
     worst = std::fmax(worst, std::fabs(static_cast<double>(y[i]) - static_cast<double>(want[i])));
@@ -110,16 +85,15 @@ TEST_CASE("what a transposed convolution does not support is named") {
 }
 
 TEST_CASE("transposed convolutions compute what ONNX Runtime computes") {
-  auto arrays = read_npz(std::string(LATHE_SOURCE_ROOT) + "/tests/oracle/expected/conv_transpose.npz");
-  if (!arrays) FAIL(arrays.error().message);
-  const size_t cases = arrays->size() / 3;
+  const auto arrays = expected_arrays("conv_transpose");
+  const size_t cases = arrays.size() / 3;
   CHECK(cases == 16);
   for (size_t i = 0; i < cases; ++i) {
     CAPTURE(i);
     const std::string number = std::to_string(i);
-    const auto owner = std::make_shared<HostTensor>(array(*arrays, "model_" + number));
+    const auto owner = std::make_shared<HostTensor>(array(arrays, "model_" + number));
     const Graph g = must(import_onnx(OnnxSource{owner, std::as_bytes(owner->as<uint8_t>()), {}}, {}));
     for (const kernels::IsaSet isa : {kernels::kIsaScalar, *machine_isa()})
-      CHECK(difference(g, array(*arrays, "x_" + number), array(*arrays, "y_" + number), isa) < 1e-5);
+      CHECK(difference(g, array(arrays, "x_" + number), array(arrays, "y_" + number), isa) < 1e-5);
   }
 }

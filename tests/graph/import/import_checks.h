@@ -5,6 +5,7 @@
 #include <string>
 
 #include "graph/ir.h"
+#include "tests/data/damage.h"
 
 namespace lathe::test {
 
@@ -46,6 +47,19 @@ inline Graph must(Result<Graph> g) {
 }
 // The error of what must fail.
 inline std::string error_of(const Result<Graph>& g) { return g ? "(imported)" : g.error().message; }
-inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// Damaged bytes of a file end in an error or in another valid graph.
+template <class Import> void check_damaged(const Bytes& bytes, const Import& import) {
+  const Result<Graph> g = import(bytes);
+  if (g) CHECK(verify(*g).has_value());
+  else CHECK(!g.error().message.empty());
+}
+
+// A bit of each byte flipped, and many files with a few bytes of chance.
+template <class Import> void check_flipped_bits(const Bytes& whole, const Import& import) {
+  const auto check = [&](const Bytes& bytes) { check_damaged(bytes, import); };
+  flip_each_byte(whole, check);
+  replace_bytes(whole, 7, 1500, check);
+}
 
 }  // namespace lathe::test

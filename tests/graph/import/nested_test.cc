@@ -3,84 +3,17 @@
 
 #include "tests/graph/graph_run.h"
 #include "tests/graph/import/import_checks.h"
-#include "tests/graph/import/onnx_writer.h"
+#include "tests/graph/import/onnx_samples.h"
 
 using namespace lathe;
 using namespace lathe::test;
 
 namespace {
 
-std::string bool_tensor(const std::string& name, bool value) {
-  return raw_tensor<uint8_t>(name, ElemType::kBool, {}, {static_cast<uint8_t>(value)});
-}
-std::string count_tensor(const std::string& name, int64_t value) {
-  return raw_tensor<int64_t>(name, ElemType::kInt64, {}, {value});
-}
-
-// A branch that gives op(x), with x from outside.
-std::string branch(const std::string& op) {
-  TestModel m;
-  m.node({.op = op, .inputs = {"x"}, .outputs = {"inner"}});
-  m.output("inner");
-  return m.graph_bytes();
-}
-
-TestModel if_model(bool condition) {
-  TestModel m;
-  m.input("x", {2}).output("y").weight(bool_tensor("c", condition));
-  m.node({.op = "If",
-          .inputs = {"c"},
-          .outputs = {"y"},
-          .attributes = {graph_attr("then_branch", branch("Exp")), graph_attr("else_branch", branch("Tanh"))}});
-  return m;
-}
-
-// carried = carried + x; scan output carried * 2. `more`: what the body says about going on.
-std::string loop_body(const std::string& more) {
-  TestModel m;
-  m.input("i", {}, ElemType::kInt64).input("go", {}, ElemType::kBool).input("carried", {2});
-  m.weight(f32_tensor("two", {}, {2}));
-  m.node({.op = "Identity", .inputs = {more}, .outputs = {"more"}});
-  m.node({.op = "Add", .inputs = {"carried", "x"}, .outputs = {"next"}});
-  m.node({.op = "Mul", .inputs = {"next", "two"}, .outputs = {"row"}});
-  m.output("more", ElemType::kBool).output("next").output("row");
-  return m.graph_bytes();
-}
-
-TestModel loop_model(int64_t count, const std::string& body) {
-  TestModel m;
-  m.input("x", {2}).output("last").output("rows");
-  m.weight(count_tensor("count", count)).weight(bool_tensor("true", true));
-  m.node({.op = "Loop",
-          .inputs = {"count", "true", "x"},
-          .outputs = {"last", "rows"},
-          .attributes = {graph_attr("body", body)},
-          .name = "loop"});
-  return m;
-}
-
 std::vector<float> floats(const std::vector<std::byte>& bytes) {
   std::vector<float> v(bytes.size() / sizeof(float));
   std::memcpy(v.data(), bytes.data(), bytes.size());
   return v;
-}
-
-// y = x * factor, by a function with an attribute for the constant.
-TestModel call_model(std::vector<std::string> attributes, std::vector<std::string> defaults = {}) {
-  TestModel m;
-  m.input("x", {2}).output("y");
-  m.functions.push_back({.name = "Leak",
-                         .domain = "own",
-                         .inputs = {"a", "unused"},
-                         .outputs = {"b"},
-                         .nodes = {{.op = "LeakyRelu",
-                                    .inputs = {"a"},
-                                    .outputs = {"t"},
-                                    .attributes = {reference_attr("alpha", AttributeType::kFloat, "slope")}},
-                                   {.op = "Neg", .inputs = {"t"}, .outputs = {"b"}}},
-                         .defaults = std::move(defaults)});
-  m.node({.op = "Leak", .inputs = {"x"}, .outputs = {"y"}, .attributes = std::move(attributes), .name = "call", .domain = "own"});
-  return m;
 }
 
 }  // namespace

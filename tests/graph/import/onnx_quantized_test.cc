@@ -2,13 +2,9 @@
 // (tests/oracle/make_quantized.py).
 #include <cmath>
 
-#include "data/npy.h"
-#include "graph/lower/load.h"
-#include "runtime/host/cpu.h"
-#include "runtime/host/session.h"
+#include "tests/graph/import/expected_run.h"
 #include "tests/graph/import/import_checks.h"
 #include "tests/graph/import/onnx_writer.h"
-#include "tests/test_data.h"
 
 using namespace lathe;
 using namespace lathe::test;
@@ -54,32 +50,6 @@ const std::pair<const char*, const char*> kCases[] = {
     {"FusedMatMul", "FullyConnected Mul"},
 };
 
-const HostTensor& array(const std::vector<NamedTensor>& arrays, const std::string& name) {
-  for (const NamedTensor& a : arrays)
-    if (a.name == name) return a.tensor;
-  FAIL("no array " << name);
-  return arrays[0].tensor;
-}
-
-// The float output of a graph whose one input is x.
-std::vector<float> run(const Graph& graph, const HostTensor& x, kernels::IsaSet isa, size_t count) {
-  auto program = compile_for_host(graph);
-  if (!program) FAIL(program.error().message);
-  auto session = HostSession::create(*program, {isa, 2});
-  if (!session) FAIL(session.error().message);
-  Shape shape;
-  for (int64_t d : x.dims) shape.dims[shape.rank++] = static_cast<int32_t>(d);
-  const auto bound = (*session)->bind({&shape, 1});
-  if (!bound) FAIL(bound.error().message);
-  REQUIRE((*session)->output_shape(0).elems() == count);
-  std::vector<float> y(count);
-  const void* in = x.bytes.data();
-  void* out = y.data();
-  const auto ok = (*session)->run({&in, 1}, {&out, 1});
-  if (!ok) FAIL(ok.error().message);
-  return y;
-}
-
 TestModel quantize_node(int64_t opset, std::vector<std::string> attributes, const std::string& zero) {
   TestModel m{.opset = opset};
   m.input("x", {2, 3}).output("y", zero.empty() ? ElemType::kUint8 : ElemType::kInt8);
@@ -94,19 +64,19 @@ TestModel quantize_node(int64_t opset, std::vector<std::string> attributes, cons
 }  // namespace
 
 TEST_CASE("quantized operators become integer operators and compute what ONNX Runtime computes") {
-  auto arrays = read_npz(std::string(LATHE_SOURCE_ROOT) + "/tests/oracle/expected/quantized.npz");
-  if (!arrays) FAIL(arrays.error().message);
-  REQUIRE(arrays->size() == 4 * std::size(kCases));
+  const auto arrays = expected_arrays("quantized");
+  REQUIRE(arrays.size() == 4 * std::size(kCases));
   size_t elems = 0, equal = 0;
   for (size_t i = 0; i < std::size(kCases); ++i) {
     const std::string number = std::to_string(i);
     CAPTURE(std::string(kCases[i].first));
-    const auto owner = std::make_shared<HostTensor>(array(*arrays, "model_" + number));
+    const auto owner = std::make_shared<HostTensor>(array(arrays, "model_" + number));
     const Graph g = must(import_onnx(OnnxSource{owner, std::as_bytes(owner->as<uint8_t>()), {}}, {}));
     CHECK(op_names(g) == kCases[i].second);
-    const auto want = array(*arrays, "y_" + number).as<float>();
-    const float step = array(*arrays, "step_" + number).as<float>()[0];
-    const std::vector<float> got = run(g, array(*arrays, "x_" + number), *machine_isa(), want.size());
+    const HostTensor& expected = array(arrays, "y_" + number);
+    const auto want = expected.as<float>();
+    const float step = array(arrays, "step_" + number).as<float>()[0];
+    const std::vector<float> got = run_one(g, array(arrays, "x_" + number), expected, *machine_isa());
     float worst = 0, largest = 0;
     for (size_t k = 0; k < got.size(); ++k) {
       worst = std::fmax(worst, std::fabs(got[k] - want[k]));

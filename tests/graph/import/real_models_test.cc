@@ -5,9 +5,7 @@
 #include <map>
 
 #include "data/idx.h"
-#include "data/npy.h"
-#include "graph/lower/load.h"
-#include "runtime/host/cpu.h"
+#include "tests/graph/import/expected_run.h"
 #include "tests/graph/import/import_checks.h"
 #include "tests/test_data.h"
 
@@ -133,16 +131,9 @@ std::string op_counts(const Graph& g) {
   return s;
 }
 
-const HostTensor& array(const std::vector<NamedTensor>& arrays, const std::string& name) {
-  for (const NamedTensor& a : arrays)
-    if (a.name == name) return a.tensor;
-  FAIL("no array " << name);
-  return arrays[0].tensor;
-}
-
 // Runs one sample in a session bound to batch 1; one vector per output.
-std::vector<std::vector<float>> run(HostSession& session, const LoadedProgram& program, const std::vector<float>& sample) {
-  std::vector<std::vector<float>> outputs(program.output_names.size());
+std::vector<std::vector<float>> run(HostSession& session, size_t count, const std::vector<float>& sample) {
+  std::vector<std::vector<float>> outputs(count);
   std::vector<void*> out;
   for (uint32_t i = 0; i < outputs.size(); ++i) {
     outputs[i].resize(session.output_shape(i).elems());
@@ -172,31 +163,22 @@ void check_outputs(const RealModel& m, const Graph& graph) {
     return;
   }
   const std::string stem = std::filesystem::path(m.path).stem().string();
-  auto arrays = read_npz(std::string(LATHE_SOURCE_ROOT) + "/tests/oracle/expected/" + stem + ".npz");
-  if (!arrays) FAIL(arrays.error().message);
-  auto program = compile_for_host(graph);
-  if (!program) FAIL(program.error().message);
-  auto isa = machine_isa();
-  if (!isa) FAIL(isa.error().message);
-  auto session = HostSession::create(*program, {*isa, 1});
-  if (!session) FAIL(session.error().message);
+  const auto arrays = expected_arrays(stem);
   Shape shape;
   for (Dim d : graph.value(graph.inputs()[0]).type.dims)
     shape.dims[shape.rank++] = static_cast<int32_t>(graph.dims().value(d).value_or(1));
-  const auto bound = (*session)->bind({&shape, 1});
-  if (!bound) FAIL(bound.error().message);
-
-  const size_t stride = static_cast<size_t>(array(*arrays, "stride").as<int64_t>()[0]);
+  const auto session = bound_session(graph, {shape}, *machine_isa(), 1);
+  const size_t stride = static_cast<size_t>(array(arrays, "stride").as<int64_t>()[0]);
   double worst = 0;
   for (size_t s = 0; s < kInputs; ++s) {
     double sum = 0;
     for (float v : samples[s]) sum += v;
-    REQUIRE(std::fabs(sum - array(*arrays, "input_sum").as<double>()[s]) < 1e-3);
-    const auto outputs = run(**session, **program, samples[s]);
+    REQUIRE(std::fabs(sum - array(arrays, "input_sum").as<double>()[s]) < 1e-3);
+    const auto outputs = run(*session, graph.outputs().size(), samples[s]);
     for (size_t i = 0; i < outputs.size(); ++i) {
       const std::string& name = graph.value(graph.outputs()[i]).name;
-      worst = std::fmax(worst, difference(outputs[i], array(*arrays, "output_" + name),
-                                          array(*arrays, "max_abs_" + name).as<float>()[s], s, stride));
+      worst = std::fmax(worst, difference(outputs[i], array(arrays, "output_" + name),
+                                          array(arrays, "max_abs_" + name).as<float>()[s], s, stride));
     }
   }
   MESSAGE(m.path << ": largest difference " << worst);

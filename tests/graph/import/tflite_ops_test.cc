@@ -2,11 +2,8 @@
 #include <cmath>
 #include <map>
 
-#include "data/npy.h"
 #include "graph/import/tflite/import_tflite.h"
-#include "graph/lower/load.h"
-#include "runtime/host/cpu.h"
-#include "runtime/host/session.h"
+#include "tests/graph/import/expected_run.h"
 #include "tests/graph/import/import_checks.h"
 
 using namespace lathe;
@@ -20,10 +17,8 @@ struct Case {
 };
 
 std::map<std::string, Case> read_cases() {
-  auto arrays = read_npz(std::string(LATHE_SOURCE_ROOT) + "/tests/oracle/expected/tflite_ops.npz");
-  if (!arrays) FAIL(arrays.error().message);
   std::map<std::string, Case> cases;
-  for (NamedTensor& a : *arrays) {
+  for (NamedTensor& a : expected_arrays("tflite_ops")) {
     const size_t colon = a.name.find(':');
     Case& c = cases[a.name.substr(0, colon)];
     const std::string key = a.name.substr(colon + 1);
@@ -77,12 +72,6 @@ void check_output(const Graph& g, ValueId v, const std::byte* got, HostTensor ex
 }
 
 void check_case(Case c, const Graph& g) {
-  auto program = compile_for_host(g);
-  if (!program) FAIL(program.error().message);
-  auto isa = machine_isa();
-  if (!isa) FAIL(isa.error().message);
-  auto session = HostSession::create(*program, {*isa, 1});
-  if (!session) FAIL(session.error().message);
   std::vector<Shape> shapes;
   std::vector<const void*> in;
   REQUIRE(c.inputs.size() == g.inputs().size());
@@ -90,23 +79,20 @@ void check_case(Case c, const Graph& g) {
     HostTensor& t = c.inputs.at("in" + std::to_string(i));
     shift(t, g, g.inputs()[i]);
     REQUIRE(t.dtype == g.value(g.inputs()[i]).type.dtype);
-    Shape shape;
-    for (const int64_t d : t.dims) shape.dims[shape.rank++] = static_cast<int32_t>(d);
-    shapes.push_back(shape);
+    shapes.push_back(shape_of(t));
     in.push_back(t.bytes.data());
   }
-  const auto bound = (*session)->bind(shapes);
-  if (!bound) FAIL(bound.error().message);
+  const auto session = bound_session(g, shapes, *machine_isa(), 1);
   std::vector<std::vector<std::byte>> results;
   std::vector<void*> out;
   for (uint32_t i = 0; i < g.outputs().size(); ++i) {
     const HostTensor& expected = c.outputs.at("out" + std::to_string(i));
-    const Shape& shape = (*session)->output_shape(i);
+    const Shape& shape = session->output_shape(i);
     REQUIRE(std::vector<int64_t>(shape.dims, shape.dims + shape.rank) == expected.dims);
     results.emplace_back(expected.bytes.size());
     out.push_back(results.back().data());
   }
-  const auto ran = (*session)->run(in, out);
+  const auto ran = session->run(in, out);
   if (!ran) FAIL(ran.error().message);
   for (size_t i = 0; i < results.size(); ++i)
     check_output(g, g.outputs()[i], results[i].data(), c.outputs.at("out" + std::to_string(i)));

@@ -1,7 +1,5 @@
 // TFLite import: what becomes of layers, types and parameters; damaged, hostile and unsupported files. The values that
 // operators compute are compared with LiteRT's in tflite_ops_test.cc.
-#include <random>
-
 #include "tests/graph/import/import_checks.h"
 #include "tests/graph/import/tflite_writer.h"
 
@@ -236,45 +234,25 @@ TEST_CASE("files that contradict themselves are refused with a reason") {
 
 namespace {
 
-Result<Graph> import_bytes(const std::string& bytes) {
-  const auto owner = std::make_shared<std::vector<char>>(bytes.begin(), bytes.end());
-  return import_tflite(owner, std::as_bytes(std::span<const char>(*owner)), {}, nullptr);
+Result<Graph> import_bytes(const test::Bytes& bytes) {
+  const auto owner = std::make_shared<test::Bytes>(bytes);
+  return import_tflite(owner, *owner, {}, nullptr);
 }
 
 }  // namespace
 
 TEST_CASE("every truncation of a tflite file is an error") {
-  const std::string whole = small_model().bytes();
+  const test::Bytes whole = bytes_of(small_model().bytes());
   REQUIRE(import_bytes(whole).has_value());
-  for (size_t n = 0; n < whole.size(); ++n) {
-    const auto g = import_bytes(whole.substr(0, n));
+  truncate_everywhere(whole, [](const test::Bytes& bytes) {
     // The last buffer is what a file may lose without a table noticing: never its header.
-    if (g) CHECK(verify(*g).has_value());
-    else CHECK(!g.error().message.empty());
-    if (n < 64) CHECK(!g.has_value());
-  }
+    check_damaged(bytes, import_bytes);
+    if (bytes.size() < 64) CHECK(!import_bytes(bytes).has_value());
+  });
 }
 
 TEST_CASE("flipped bits of a tflite file end in an error or in another valid graph") {
-  const std::string whole = small_model().bytes();
-  const auto check = [](const std::string& bytes) {
-    const auto g = import_bytes(bytes);
-    if (g) CHECK(verify(*g).has_value());
-    else CHECK(!g.error().message.empty());
-  };
-  for (size_t i = 0; i < whole.size(); ++i) {
-    std::string damaged = whole;
-    damaged[i] = static_cast<char>(damaged[i] ^ (1 << i % 8));
-    check(damaged);
-  }
-  const uint32_t seed = 7;
-  MESSAGE("seed " << seed);
-  std::mt19937 random(seed);
-  for (int round = 0; round < 1500; ++round) {
-    std::string damaged = whole;
-    for (int k = 0; k < 1 + round % 5; ++k) damaged[random() % damaged.size()] = static_cast<char>(random());
-    check(damaged);
-  }
+  check_flipped_bits(bytes_of(small_model().bytes()), import_bytes);
 }
 
 TEST_CASE("a buffer that every operator converts anew does not fill memory") {

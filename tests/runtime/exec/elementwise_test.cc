@@ -8,21 +8,6 @@
 namespace lathe::test {
 namespace {
 
-// Position in an operand of `dims` for coordinates of the result, NumPy's way.
-size_t broadcast_at(const std::vector<int>& dims, const std::vector<int>& y, size_t flat) {
-  size_t at = 0, stride = 1;
-  for (size_t i = 0; i < y.size(); ++i) {
-    const size_t axis = y.size() - 1 - i;
-    const size_t coordinate = flat % static_cast<size_t>(y[axis]);
-    flat /= static_cast<size_t>(y[axis]);
-    if (i >= dims.size()) continue;
-    const auto d = static_cast<size_t>(dims[dims.size() - 1 - i]);
-    if (d != 1) at += coordinate * stride;
-    stride *= d;
-  }
-  return at;
-}
-
 struct Shapes {
   std::vector<int> a, b, y;
 };

@@ -227,6 +227,21 @@ template <class A> void check_refused(const OpCase& c, const A& attrs, Code code
   }
 }
 
+// Position in an operand of `dims` for element `flat` of the result `y`, NumPy's way.
+inline size_t broadcast_at(const std::vector<int>& dims, const std::vector<int>& y, size_t flat) {
+  size_t at = 0, stride = 1;
+  for (size_t i = 0; i < y.size(); ++i) {
+    const size_t axis = y.size() - 1 - i;
+    const size_t coordinate = flat % static_cast<size_t>(y[axis]);
+    flat /= static_cast<size_t>(y[axis]);
+    if (i >= dims.size()) continue;
+    const auto d = static_cast<size_t>(dims[dims.size() - 1 - i]);
+    if (d != 1) at += coordinate * stride;
+    stride *= d;
+  }
+  return at;
+}
+
 // R(v, z) in double; exact for the float32 values that it gets.
 inline int8_t expected_round(float v, const QuantParams& q) {
   if (!(v > static_cast<float>(q.qmin - q.zero_point))) return static_cast<int8_t>(q.qmin);

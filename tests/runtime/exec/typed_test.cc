@@ -53,19 +53,6 @@ TestTensor random_bool(std::vector<int> dims, uint32_t seed) {
   return tensor_of(DType::kBool, std::move(dims), v);
 }
 
-size_t broadcast_at(const std::vector<int>& dims, const std::vector<int>& y, size_t flat) {
-  size_t at = 0, stride = 1;
-  for (size_t i = 0; i < y.size(); ++i) {
-    const size_t extent = static_cast<size_t>(y[y.size() - 1 - i]), coordinate = flat % extent;
-    flat /= extent;
-    if (i >= dims.size()) continue;
-    const auto d = static_cast<size_t>(dims[dims.size() - 1 - i]);
-    if (d != 1) at += coordinate * stride;
-    stride *= d;
-  }
-  return at;
-}
-
 struct Shapes {
   std::vector<int> a, b, y;
 };
