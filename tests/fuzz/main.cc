@@ -5,6 +5,7 @@
 // --write-seeds: writes the seeds as files and ends; libFuzzer starts from them.
 #define DOCTEST_CONFIG_IMPLEMENT  // helpers of the tests are used here
 #include <doctest/doctest.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,7 +31,7 @@ extern "C" __attribute__((weak)) void __sanitizer_set_death_callback(void (*call
 namespace lathe::fuzz {
 namespace {
 
-constexpr unsigned kSecondsPerRun = 30;
+constexpr time_t kSecondsPerRun = 30;
 constexpr uintmax_t kMostSeedBytes = 100000;
 
 struct Options {
@@ -49,7 +50,7 @@ void say_running() {
 }
 void on_signal(int signal) {
   say_running();
-  if (signal == SIGALRM) _exit(1);
+  if (signal == SIGPROF) _exit(1);
   std::signal(signal, SIG_DFL);
   std::raise(signal);
 }
@@ -74,10 +75,16 @@ std::vector<std::string> all_seeds(const Target& target) {
   return out;
 }
 
+// Ends the program after so many seconds of its own work, however busy the machine is; 0: never.
+void limit_work(time_t seconds) {
+  const itimerval limit{{0, 0}, {seconds, 0}};
+  setitimer(ITIMER_PROF, &limit, nullptr);
+}
+
 void run_one(const Target& target, const std::string& bytes) {
-  alarm(kSecondsPerRun);
+  limit_work(kSecondsPerRun);
   target.run(std::as_bytes(std::span<const char>(bytes.data(), bytes.size())));
-  alarm(0);
+  limit_work(0);
 }
 
 const Target* find_target(const std::string& name) {
@@ -119,7 +126,7 @@ void fuzz(const Options& o, const std::vector<std::string>& seeds) {
 }
 
 int run(const Options& o) {
-  for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGALRM}) std::signal(signal, on_signal);
+  for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGPROF}) std::signal(signal, on_signal);
   if (__sanitizer_set_death_callback != nullptr) __sanitizer_set_death_callback(say_running);
   for (const std::string& path : o.files) {
     std::snprintf(g_running, sizeof g_running, "fuzz_lathe: target %s, file %s\n", o.target->name, path.c_str());

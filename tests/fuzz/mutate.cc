@@ -53,7 +53,8 @@ void Mutator::change(std::string& s) {
 
 std::string Mutator::next() {
   std::string s = seeds_[below(seeds_.size())];
-  for (size_t n = 1 + below(6); n > 0; --n) change(s);
+  const size_t most = std::clamp<size_t>(s.size() / 128, 1, 6);  // a short file with many changes is rarely one of its format
+  for (size_t n = 1 + below(most); n > 0; --n) change(s);
   if (s.size() > (1u << 20)) s.resize(1u << 20);
   return s;
 }

@@ -13,7 +13,7 @@ class Mutator {
   // Requires: at least one seed; none is changed.
   Mutator(const std::vector<std::string>& seeds, uint64_t seed) : seeds_(seeds), random_(seed) {}
 
-  // One of the seeds with one to six changes: bits, bytes and numbers of 1 to 8 bytes replaced, stretches removed, doubled, moved
+  // One of the seeds with one to six changes, few in a short one: bits, bytes and numbers of 1 to 8 bytes replaced, stretches removed, doubled, moved
   // or taken from another seed, the end cut off, digits of text changed.
   std::string next();
 

@@ -1,7 +1,8 @@
 // ONNX files: import, and everything behind it.
 #include "tests/fuzz/exercise.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/graph/import/onnx_writer.h"
+#include "tests/fuzz/onnx_seed_text.h"
+#include "tests/graph/import/onnx_samples.h"
 
 namespace lathe::fuzz {
 
@@ -17,27 +18,6 @@ void run_onnx(Bytes bytes) {
 }
 
 namespace {
-
-std::string conv_net() {
-  TestModel m{.opset = 11};
-  m.input("x", {"N", 2, 6, 6}).output("y").output("z");
-  m.weight(ramp_tensor("w", {3, 2, 3, 3})).weight(ramp_tensor("bn", {3})).weight(ramp_tensor("fc", {27, 4}));
-  m.weight(i64_tensor("rest", {-1})).weight(raw_tensor("zero", ElemType::kInt64, {}, std::vector<int64_t>{0}));
-  m.node({.op = "Conv", .inputs = {"x", "w"}, .outputs = {"c"}, .attributes = {ints_attr("pads", {1, 1, 1, 1})}, .name = "conv"});
-  m.node({.op = "BatchNormalization", .inputs = {"c", "bn", "bn", "bn", "bn"}, .outputs = {"b"},
-          .attributes = {float_attr("epsilon", 0.001f)}});
-  m.node({.op = "Relu", .inputs = {"b"}, .outputs = {"r"}});
-  m.node({.op = "MaxPool", .inputs = {"r"}, .outputs = {"p"},
-          .attributes = {ints_attr("kernel_shape", {2, 2}), ints_attr("strides", {2, 2})}});
-  m.node({.op = "Shape", .inputs = {"p"}, .outputs = {"s"}}).node({.op = "Gather", .inputs = {"s", "zero"}, .outputs = {"n"}});
-  m.node({.op = "Unsqueeze", .inputs = {"n"}, .outputs = {"n1"}, .attributes = {ints_attr("axes", {0})}});
-  m.node({.op = "Concat", .inputs = {"n1", "rest"}, .outputs = {"t"}, .attributes = {int_attr("axis", 0)}});
-  m.node({.op = "Reshape", .inputs = {"p", "t"}, .outputs = {"f"}});
-  m.node({.op = "Gemm", .inputs = {"f", "fc"}, .outputs = {"g"}, .attributes = {float_attr("alpha", 0.5f)}});
-  m.node({.op = "Softmax", .inputs = {"g"}, .outputs = {"y"}});
-  m.node({.op = "Split", .inputs = {"g"}, .outputs = {"z", "z2"}, .attributes = {int_attr("axis", 1), ints_attr("split", {1, 3})}});
-  return m.bytes();
-}
 
 std::string transformer() {
   TestModel m{.opset = 17};
@@ -61,7 +41,7 @@ std::string transformer() {
 // Movement and shapes with operands, where most of the arithmetic on untrusted numbers is.
 std::string movement() {
   TestModel m{.opset = 13};
-  m.input("x", {"N", 3, 4}).output("y").output("k");
+  m.input("x", {"N", 3, 4}).output("y").output("k", ElemType::kInt64);
   m.weight(i64_tensor("b", {0, 1})).weight(i64_tensor("e", {2, 1000})).weight(i64_tensor("axes", {1, 2}));
   m.weight(i64_tensor("steps", {1, 2})).weight(i64_tensor("pads", {0, 1, 0, 0, 0, 2})).weight(f32_tensor("half", {}, {0.5f}));
   m.weight(i64_tensor("last", {-1})).weight(i64_tensor("wide", {2, 1, 3, 4}));
@@ -76,8 +56,60 @@ std::string movement() {
   return m.bytes();
 }
 
+constexpr const char* kLines[] = {
+#include "tests/fuzz/onnx_seeds.inc"
+};
+
+// Each way to store the elements of a tensor but raw bytes.
+std::string typed_lists() {
+  TestModel m;
+  const auto list = [&](ElemType type, const std::function<void(pbf_writer&)>& values) {
+    const std::string name = "t" + std::to_string(number(type));
+    std::string tensor;
+    pbf_writer w(tensor);
+    w.add_int64(field::tensor::kDims, 2);
+    w.add_int32(field::tensor::kDataType, number(type));
+    w.add_string(field::tensor::kName, name);
+    values(w);
+    m.weight(tensor).node({.op = "Neg", .inputs = {name}, .outputs = {"n" + name}}).output("n" + name, ElemType::kUndefined);
+  };
+  const std::vector<int32_t> ints = {1, 2};
+  for (const ElemType t : {ElemType::kInt8, ElemType::kUint8, ElemType::kInt16, ElemType::kUint16, ElemType::kInt32,
+                           ElemType::kFloat16, ElemType::kBfloat16})
+    list(t, [&](pbf_writer& w) { w.add_packed_int32(field::tensor::kInt32Data, ints.begin(), ints.end()); });
+  list(ElemType::kFloat, [&](pbf_writer& w) { w.add_packed_float(field::tensor::kFloatData, ints.begin(), ints.end()); });
+  list(ElemType::kDouble, [&](pbf_writer& w) { w.add_packed_double(field::tensor::kDoubleData, ints.begin(), ints.end()); });
+  list(ElemType::kInt64, [&](pbf_writer& w) { w.add_packed_int64(field::tensor::kInt64Data, ints.begin(), ints.end()); });
+  list(ElemType::kUint64, [&](pbf_writer& w) { w.add_packed_uint64(field::tensor::kUint64Data, ints.begin(), ints.end()); });
+  list(ElemType::kUint32, [&](pbf_writer& w) { w.add_packed_uint64(field::tensor::kUint64Data, ints.begin(), ints.end()); });
+  return m.bytes();
+}
+
+// Weights in another file, which bytes without a folder do not have.
+std::string external() {
+  TestModel m = one_node(13, "Add", {2}, {}, {"w"});
+  std::string tensor, entry;
+  pbf_writer w(tensor), e(entry);
+  w.add_int64(field::tensor::kDims, 2);
+  w.add_int32(field::tensor::kDataType, number(ElemType::kFloat));
+  w.add_string(field::tensor::kName, "w");
+  e.add_string(field::string_entry::kKey, "location");
+  e.add_string(field::string_entry::kValue, "w.bin");
+  w.add_message(field::tensor::kExternalData, entry);
+  w.add_int32(field::tensor::kDataLocation, onnx::kLocationExternal);
+  return m.weight(tensor).bytes();
+}
+
 }  // namespace
 
-std::vector<std::string> seeds_onnx() { return {conv_net(), transformer(), movement()}; }
+std::vector<std::string> seeds_onnx() {
+  std::vector<std::string> out = {small_model().bytes(), transformer(), movement(), typed_lists(), external()};
+  for (const bool taken : {false, true}) out.push_back(if_model(taken).bytes());
+  out.push_back(loop_model(3, loop_body("go")).bytes());
+  out.push_back(call_model({float_attr("slope", 0.5f)}).bytes());
+  out.push_back(call_model({}, {float_attr("slope", 0.5f)}).bytes());
+  for (const char* line : kLines) out.push_back(onnx_seed(line));
+  return out;
+}
 
 }  // namespace lathe::fuzz
