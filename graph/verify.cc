@@ -11,6 +11,8 @@ namespace lathe {
 namespace {
 
 constexpr int kMaxRegionDepth = 16;
+// Passes look for the readers of a value among all nodes, so their work grows with the square of this.
+constexpr size_t kMaxNodes = 32768;
 
 tl::unexpected<Error> about(const char* what, const std::string& name, std::string message) {
   return fail(Code::kInvalidArgument, std::string(what) + " '" + name + "': " + std::move(message));
@@ -175,6 +177,10 @@ Result<void> check_ports(const Graph& g) {
 Result<void> verify_graph(const Graph& g, int depth) {
   if (depth > kMaxRegionDepth)
     return fail(Code::kUnsupported, "regions are nested deeper than " + std::to_string(kMaxRegionDepth));
+  const size_t size = std::max({g.order().size(), g.inputs().size(), g.outputs().size()});
+  if (size > kMaxNodes)
+    return fail(Code::kUnsupported, "the graph has " + std::to_string(size) + " nodes, inputs or outputs, at most " +
+                                        std::to_string(kMaxNodes) + " are supported");
   LATHE_CHECK_OK(check_ports(g));
   LATHE_CHECK_OK(check_values(g));
   return check_nodes(g, depth);

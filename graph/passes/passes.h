@@ -16,6 +16,8 @@ Result<void> fold_constants(Rewriter& rewriter);
 Result<void> drop_identities(Rewriter& rewriter);
 // Transposes are composed, cancelled, and moved through the ops between where that makes them fewer.
 Result<void> cancel_transposes(Rewriter& rewriter);
+// The same with a bound on its work, in pairs of nodes that are looked at.
+Result<void> cancel_transposes_within(Rewriter& rewriter, uint64_t pairs);
 // A transpose before flattening goes into the fully connected weights behind it.
 Result<void> fold_flatten(Rewriter& rewriter);
 // Dequantize, a float op and Quantize become the op on integers.

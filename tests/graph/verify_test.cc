@@ -183,6 +183,16 @@ std::vector<Fault> faults() {
   };
 }
 
+TEST_CASE("a graph has at most 32768 nodes") {
+  Graph g;
+  ValueId v = g.add_input("x", {DType::kF32, {g.dims().constant(2)}});
+  for (int i = 0; i <= 32768; ++i) v = g.node(*g.add_node(Op::kExp, NoAttrs{}, {v}, "n" + std::to_string(i))).outputs[0];
+  g.add_output(v);
+  const auto ok = verify(g);
+  REQUIRE(!ok);
+  CHECK(ok.error().message == "the graph has 32769 nodes, inputs or outputs, at most 32768 are supported");
+}
+
 TEST_CASE("a graph with every feature verifies") {
   const Graph g = good();
   CHECK(verify(g));

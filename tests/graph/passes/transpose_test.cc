@@ -27,7 +27,27 @@ TEST_CASE("inverse transposes cancel and others compose") {
              kIn + "%a = Transpose (%x)" + kToNhwc + "%b = Exp (%a)\n%c = Transpose (%b)" + kToNchw + "output %c\n",
              "%c = Exp \"b\" (%x)\noutput %c\n");
   check_pass(passes::cancel_transposes, kIn + "%a = Transpose (%x)" + kToNhwc + "%c = Transpose (%a)" + kToNhwc + "output %c\n",
-             "%c = Transpose \"x.transpose\" (%x) {perm=[0,3,1,2]}\noutput %c\n");
+             "%c = Transpose (%x) {perm=[0,3,1,2]}\noutput %c\n");
+}
+
+TEST_CASE("a chain that is made to be moved link by link ends when its work is used up, and computes the same") {
+  std::string body = kIn;
+  for (int i = 0; i < 40; ++i) {
+    const std::string from = i == 0 ? "x" : "b" + std::to_string(i - 1), t = "t" + std::to_string(i);
+    body += "%" + t + " = Transpose (%" + from + ") {perm=[0,2,1,3]}\n%b" + std::to_string(i) + " = Add (%" + t + ", %z)\n";
+  }
+  Graph graph = parsed("input %z : f32[1,1,1,1]\n" + body + "output %b39\n");
+  const auto before = run_graph(graph);
+  int edits[2];
+  for (const bool bounded : {true, false}) {
+    Graph changed = graph;
+    Rewriter rewriter(changed);
+    REQUIRE(passes::cancel_transposes_within(rewriter, bounded ? 100000 : UINT64_MAX).has_value());
+    edits[bounded ? 0 : 1] = rewriter.edits();
+    CHECK(verify(changed).has_value());
+    CHECK(relative_difference(run_graph(changed), before) < 1e-6);
+  }
+  CHECK(edits[0] < edits[1]);
 }
 
 TEST_CASE("two convolutions with a batch norm and a clamp between keep the transposes at the borders") {
