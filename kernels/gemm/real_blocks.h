@@ -30,6 +30,8 @@ struct Chunk {
   Piece pieces[kChunkPieces];
   uint32_t count;
   bool first, last;
+  // Where its weights begin. A window in padding alone has no pieces.
+  size_t w_begin() const { return count == 0 ? 0 : pieces[0].w_at; }
   size_t w_end() const { return count == 0 ? 0 : pieces[count - 1].w_at + static_cast<size_t>(pieces[count - 1].k) * kGemmPanel; }
 };
 
@@ -79,7 +81,7 @@ struct Place {
 
   // The weights that a tile fetches while it works: its own, which costs nothing, if there are no others.
   const T* take_ahead() {
-    if (ahead_panels == 0) return w + chunk->pieces[0].w_at;
+    if (ahead_panels == 0) return w + chunk->w_begin();
     const T* mine = ahead;
     --ahead_panels;
     ahead += g->geo.w_panel_step;

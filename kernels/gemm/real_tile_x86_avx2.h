@@ -51,7 +51,7 @@ struct Avx2 {
   static __attribute__((noinline)) void tiles(Place<T>& p, RealPixels<T> px, uint32_t count) {
     const Chunk& chunk = *p.chunk;
     for (; count > 0; --count, px.advance(kRows), p.sums += kRows * 16) {
-      const T* ahead = p.take_ahead() - (chunk.count > 0 ? chunk.pieces[0].w_at : 0);
+      const T* ahead = p.take_ahead() - chunk.w_begin();
       __m256 acc[2 * kRows];
       LATHE_UNROLL
       for (int i = 0; i < 2 * kRows; ++i) {

@@ -62,7 +62,7 @@ struct Avx512 {
   static __attribute__((noinline)) void tiles(Place<T>& p, RealPixels<T> px, uint32_t count) {
     const Chunk& chunk = *p.chunk;
     for (; count > 0; --count, px.advance(kRows), p.sums += kRows * kSumRow) {
-      const T* ahead = p.take_ahead() - (chunk.count > 0 ? chunk.pieces[0].w_at : 0);
+      const T* ahead = p.take_ahead() - chunk.w_begin();
       __m512 acc[kRows * kPanels];
       LATHE_UNROLL
       for (int i = 0; i < kRows * kPanels; ++i) {
