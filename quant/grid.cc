@@ -33,6 +33,26 @@ double weight_scale(double weight_abs, double bias_abs, double input_scale, bool
   return s;
 }
 
+// Whether the factor between sums and results is the same float32 however it is computed: in double and rounded once, as here,
+// or multiplied and divided in float32.
+bool same_multiplier(float s, const WeightOptions& options) {
+  const double s_x = options.input_scale, s_y = options.output_scale;
+  return static_cast<float>(s_x * static_cast<double>(s) / s_y) == options.input_scale * s / options.output_scale;
+}
+
+// The nearest scale with that property; about a third of them lack it.
+float settled_scale(float scale, const WeightOptions& options) {
+  constexpr int kMostUlps = 64;
+  float up = scale, down = scale;
+  for (int i = 0; i <= kMostUlps; ++i) {
+    if (same_multiplier(up, options)) return up;
+    if (same_multiplier(down, options)) return down;
+    up = std::nextafter(up, FLT_MAX);
+    down = std::nextafter(down, FLT_MIN);
+  }
+  return scale;
+}
+
 Result<void> check_finite(std::span<const float> values, const char* what) {
   for (size_t i = 0; i < values.size(); ++i)
     if (!std::isfinite(values[i]))
@@ -68,7 +88,8 @@ Result<QuantizedWeights> quantize_weights(std::span<const float> weights, std::s
     bool widened = false;
     const auto w = options.per_channel ? weights.subspan(c * row, row) : weights;
     const auto b = bias.empty() || !options.per_channel ? bias : bias.subspan(c, 1);
-    out.scales.push_back(static_cast<float>(weight_scale(max_abs(w), max_abs(b), options.input_scale, &widened)));
+    const auto scale = static_cast<float>(weight_scale(max_abs(w), max_abs(b), options.input_scale, &widened));
+    out.scales.push_back(settled_scale(scale, options));
     out.widened_channels += widened;
   }
   out.values.resize(weights.size());

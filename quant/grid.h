@@ -30,12 +30,13 @@ struct QuantizedWeights {
 
 struct WeightOptions {
   bool per_channel = true;
-  float input_scale = 1;
+  float input_scale = 1, output_scale = 1;
 };
 
 // weights: `channels` equal rows; bias: empty or one per channel. The scale of a channel is max|w| / 127, widened where the bias
-// would exceed 2^30 steps of input_scale * scale; an all-zero channel takes the scale that represents its bias best. Error: NaN
-// or infinity, naming the element.
+// would exceed 2^30 steps of input_scale * scale; an all-zero channel takes the scale that represents its bias best. Scales then
+// move by some units in the last place, until input_scale * scale / output_scale is the same float32 whether it is rounded once
+// or after each step, as runtimes differ in that. Error: NaN or infinity, naming the element.
 Result<QuantizedWeights> quantize_weights(std::span<const float> weights, std::span<const float> bias, uint32_t channels,
                                           const WeightOptions& options);
 

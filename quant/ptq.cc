@@ -94,8 +94,8 @@ class Converter {
         }
       }
     }
-    if (weight < inputs.size()) LATHE_CHECK_OK(convert_weights(node, weight, bias, &inputs));
     LATHE_TRY(const QuantParams out, result_params(node, inputs));
+    if (weight < inputs.size()) LATHE_CHECK_OK(convert_weights(node, weight, bias, out.scale, &inputs));
     const std::string& name = source_.value(node.outputs[0]).name;
     const std::string q_name = source_.is_output(node.outputs[0]) ? graph_.fresh_name(name + ":s8") : name;
     LATHE_TRY(const NodeId id, graph_.add_node(node.op, node.attrs, std::move(inputs), node.name, {q_name}, {per_tensor(out)}));
@@ -103,7 +103,7 @@ class Converter {
     return {};
   }
 
-  Result<void> convert_weights(const Node& node, size_t weight, size_t bias, std::vector<ValueId>* inputs) {
+  Result<void> convert_weights(const Node& node, size_t weight, size_t bias, float output_scale, std::vector<ValueId>* inputs) {
     const Value& w = source_.value(node.inputs[weight]);
     const bool has_bias = bias < node.inputs.size();
     const auto bias_values = has_bias ? source_.value(node.inputs[bias]).constant.as<float>() : std::span<const float>{};
@@ -111,7 +111,7 @@ class Converter {
     const auto channels = source_.dims().value(w.type.dims[0]);
     if (!channels) return fail(Code::kUnsupported, "weight '" + w.name + "' has symbolic dims");
     auto q = quantize_weights(w.constant.as<float>(), bias_values, static_cast<uint32_t>(*channels),
-                              {.per_channel = options_.per_channel, .input_scale = input_scale});
+                              {.per_channel = options_.per_channel, .input_scale = input_scale, .output_scale = output_scale});
     if (!q) return tl::unexpected(with_context(std::move(q.error()), "'" + w.name + "'"));
     widened_channels_ += q->widened_channels;
     const size_t n = q->scales.size();

@@ -150,6 +150,23 @@ TEST_CASE("a bias that would overflow widens its channel's scale instead of bein
   CHECK(q->bias[1] * double(q->scales[1]) * 0.5 == doctest::Approx(-4.5));
 }
 
+TEST_CASE("a channel's factor is the same float32 whether it is rounded once or after each step") {
+  constexpr uint32_t kChannels = 200;
+  constexpr float kInput = 0.0371f, kOutput = 0.0213f;
+  std::vector<float> w;
+  for (uint32_t c = 0; c < kChannels; ++c) w.push_back(0.1f + 0.003f * static_cast<float>(c));
+  const auto q = quantize_weights(w, std::vector<float>{}, kChannels, {.input_scale = kInput, .output_scale = kOutput});
+  REQUIRE(q);
+  uint32_t moved = 0;
+  for (uint32_t c = 0; c < kChannels; ++c) {
+    const float s = q->scales[c];
+    CHECK(static_cast<float>(double{kInput} * double{s} / double{kOutput}) == kInput * s / kOutput);
+    CHECK(s == doctest::Approx(w[c] / 127).epsilon(1e-5));
+    moved += s != w[c] / 127;
+  }
+  CHECK(moved > 0);
+}
+
 TEST_CASE("per-tensor weights share one scale that ignores all-zero rows") {
   const auto q = quantize_weights(std::vector<float>{0, 0, 0.02f, -0.015f}, std::vector<float>{}, 2, {.per_channel = false});
   REQUIRE(q);
