@@ -10,6 +10,29 @@ Result<void> export_same_name(NodeExport& e) {
   return e.result(op_name(e.node().op), inputs);
 }
 
+// ONNX has one operator for bools and, since opset 18, one for the bits of integers.
+Result<void> export_bits(NodeExport& e) {
+  const std::string name = e.node().op == Op::kBitAnd ? "And" : e.node().op == Op::kBitOr ? "Or" : "Xor";
+  if (e.type(0).dtype == DType::kBool) return e.result(name, {e.input(0), e.input(1)});
+  e.need_opset(18);
+  return e.result("Bitwise" + name, {e.input(0), e.input(1)});
+}
+
+Result<void> export_bit_shift(NodeExport& e) {
+  const DType type = e.type(0).dtype;
+  if (type == DType::kS8 || type == DType::kS16 || type == DType::kS32 || type == DType::kS64)
+    return fail(Code::kUnsupported, std::string("a shift of ") + dtype_name(type) + ", ONNX shifts unsigned integers");
+  const bool left = e.attrs<BitShiftAttrs>().left != 0;
+  return e.result("BitShift", {e.input(0), e.input(1)}, {text_attribute("direction", left ? "LEFT" : "RIGHT")});
+}
+
+Result<void> export_mod(NodeExport& e) {
+  const auto& a = e.attrs<ModAttrs>();
+  if (a.truncated == 0 && e.type(0).dtype == DType::kF32)
+    return fail(Code::kUnsupported, "a remainder of floats with the divisor's sign");
+  return e.result("Mod", {e.input(0), e.input(1)}, {int_attribute("fmod", a.truncated)});
+}
+
 Result<void> export_clamp(NodeExport& e) {
   const auto& a = e.attrs<ClampAttrs>();
   if (a.lo == 0 && a.hi == kInfinity) return e.result("Relu", {e.input(0)});
@@ -24,7 +47,7 @@ Result<void> export_leaky_relu(NodeExport& e) {
 }
 
 Result<void> export_gelu(NodeExport& e) {
-  e.out().opset = std::max<int64_t>(e.out().opset, 20);
+  e.need_opset(20);
   return e.result("Gelu", {e.input(0)}, {text_attribute("approximate", e.attrs<GeluAttrs>().approximate != 0 ? "tanh" : "none")});
 }
 
@@ -32,7 +55,11 @@ Result<void> export_less_equal(NodeExport& e) { return e.result("LessOrEqual", {
 
 Result<void> export_elu(NodeExport& e) {
   const auto& a = e.attrs<EluAttrs>();
-  if (a.beta != 1.0f || a.gamma != 1.0f) return fail(Code::kUnsupported, "beta and gamma other than 1");
+  if (a.beta == 1.0f && a.gamma != 1.0f)
+    return e.result("Selu", {e.input(0)}, {float_attribute("alpha", a.alpha), float_attribute("gamma", a.gamma)});
+  if (a.gamma == 1.0f && a.beta != 1.0f && a.beta == 1.0f / a.alpha)
+    return e.result("Celu", {e.input(0)}, {float_attribute("alpha", a.alpha)});
+  if (a.beta != 1.0f) return fail(Code::kUnsupported, "neither Elu, Selu nor Celu has its parameters");
   return e.result("Elu", {e.input(0)}, {float_attribute("alpha", a.alpha)});
 }
 
@@ -88,6 +115,17 @@ Result<void> export_batch_norm(NodeExport& e) {
   std::vector<std::string> inputs = {e.input(0)};
   for (size_t i = 1; i < 5; ++i) inputs.push_back(e.native_input(i));
   return e.result("BatchNormalization", inputs, {float_attribute("epsilon", a.epsilon)});
+}
+
+Result<void> export_linear_attention(NodeExport& e) {
+  const auto& a = e.attrs<LinearAttentionAttrs>();
+  e.need_opset(27);
+  std::vector<std::string> inputs;
+  for (size_t i = 0; i < e.node().inputs.size(); ++i) inputs.push_back(e.has(i) ? e.input(i) : "");
+  const char* rule = e.has(4) ? (e.has(5) ? "gated_delta" : "gated") : e.has(5) ? "delta" : "linear";
+  return e.results("LinearAttention", inputs,
+                   {text_attribute("update_rule", rule), int_attribute("q_num_heads", a.q_heads),
+                    int_attribute("kv_num_heads", a.kv_heads), float_attribute("scale", a.scale)});
 }
 
 Result<void> export_layer_norm(NodeExport& e) {

@@ -60,7 +60,8 @@ bool export_as_name(Exporter& out, const Node& node) {
 
 Result<void> export_node(Exporter& out, const Node& node) {
   const OpExport* op = find_op_export(node.op);
-  if (op == nullptr) return fail(Code::kUnsupported, "ONNX has no operator for it");
+  if (op == nullptr || op->run == nullptr)
+    return fail(Code::kUnsupported, op == nullptr ? "it is in no list of what ONNX has" : op->reason);
   if (!node.regions.empty()) return fail(Code::kUnsupported, "its regions cannot be written");
   if (export_as_name(out, node)) return {};
   Choice choice = choose_layout(out, *op, node);
@@ -89,7 +90,8 @@ Result<void> export_nodes(Exporter& out) {
     if (auto done = export_node(out, node); !done)
       unsupported.push_back("node '" + node.name + "' (" + op_name(node.op) + "): " + done.error().message);
   }
-  if (unsupported.empty()) return {};
+  if (unsupported.empty() && out.missing.empty()) return {};
+  if (unsupported.empty()) return fail(Code::kUnsupported, "ONNX has no tensor for '" + out.missing + "', which others read");
   std::string message =
       std::to_string(unsupported.size()) + (unsupported.size() == 1 ? " node" : " nodes") + " cannot be exported:";
   for (const std::string& line : unsupported) message += "\n  " + line;

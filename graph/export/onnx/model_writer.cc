@@ -63,6 +63,17 @@ std::string text_attribute(const std::string& name, const std::string& v) {
   return attribute(name, AttributeType::kString, [&](pbf_writer& w) { w.add_string(field::attribute::kString, v); });
 }
 
+std::string floats_attribute(const std::string& name, const std::vector<float>& v) {
+  return attribute(name, AttributeType::kFloats, [&](pbf_writer& w) {
+    for (const float f : v) w.add_float(field::attribute::kFloats, f);
+  });
+}
+std::string texts_attribute(const std::string& name, const std::vector<std::string>& v) {
+  return attribute(name, AttributeType::kStrings, [&](pbf_writer& w) {
+    for (const std::string& s : v) w.add_string(field::attribute::kStrings, s);
+  });
+}
+
 void ModelWriter::node(const std::string& op_type, const std::string& name, const std::vector<std::string>& inputs,
                        const std::vector<std::string>& outputs, const std::vector<std::string>& attributes) {
   std::string out;

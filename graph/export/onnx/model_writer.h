@@ -18,6 +18,8 @@ std::string int_attribute(const std::string& name, int64_t v);
 std::string float_attribute(const std::string& name, float v);
 std::string ints_attribute(const std::string& name, const std::vector<int64_t>& v);
 std::string text_attribute(const std::string& name, const std::string& v);
+std::string floats_attribute(const std::string& name, const std::vector<float>& v);
+std::string texts_attribute(const std::string& name, const std::vector<std::string>& v);
 
 // A model under construction: parts in the order in which they are added.
 class ModelWriter {

@@ -30,13 +30,20 @@ Exporter::Exporter(const Graph& g, int64_t least) : graph(g), opset(least) {
 std::string Exporter::fresh(const std::string& stem) { return numbered(stem, names_); }
 std::string Exporter::node_name(const std::string& stem) { return numbered(stem, node_names_); }
 
+DType Exporter::steps_type(ValueId v) const {
+  const Value& value = graph.value(v);
+  const bool inside = value.kind == ValueKind::kTemporary && !graph.is_output(v);
+  return inside && value.type.dtype == DType::kS8 ? DType::kU8 : value.type.dtype;
+}
+
 std::vector<std::string> Exporter::parameters(const std::string& stem, const Quant& quant, DType dtype) {
   std::vector<int64_t> dims;
   if (quant.axis >= 0) dims.push_back(static_cast<int64_t>(quant.scales.size()));
   std::vector<std::string> names = {constant(stem + "_scale", DType::kF32, dims, quant.scales)};
   if (dtype == DType::kS32) return names;  // its zero point is 0 by definition
   std::vector<int8_t> zeros;
-  for (const int32_t z : quant.zero_points) zeros.push_back(static_cast<int8_t>(static_cast<uint8_t>(z)));
+  const int32_t shift = dtype == DType::kU8 ? 128 : 0;
+  for (const int32_t z : quant.zero_points) zeros.push_back(static_cast<int8_t>(static_cast<uint8_t>(z + shift)));
   names.push_back(constant(stem + "_zero_point", dtype, dims, zeros));  // the bytes of s8 or u8
   return names;
 }
@@ -82,6 +89,13 @@ std::string Exporter::transposed(const std::string& from, const std::string& to,
   return to;
 }
 
+bool Exporter::is_made(ValueId v) const {
+  const auto it = tensors_.find(v);
+  if (it == tensors_.end()) return false;
+  const Tensors& t = it->second;
+  return !(t.native.empty() && t.second.empty() && t.steps_native.empty() && t.steps_second.empty());
+}
+
 bool Exporter::is_channels_second(ValueId v) const {
   const auto it = tensors_.find(v);
   if (it == tensors_.end() || graph.value(v).kind == ValueKind::kConstant) return false;
@@ -101,9 +115,9 @@ std::string Exporter::tensor(ValueId v, bool channels_second) {
   if (!mine.empty()) return mine;
   // Real elements in this order from integers in this order, else from real elements in the other one.
   const std::string& mine_steps = channels_second ? t.steps_second : t.steps_native;
-  if (!mine_steps.empty()) return mine = dequantized(mine_steps, fresh(value.name + ":f32"), *value.quant, value.type.dtype, -1);
+  if (!mine_steps.empty()) return mine = dequantized(mine_steps, fresh(value.name + ":f32"), *value.quant, steps_type(v), -1);
   // Its node could not be written; the export fails for that, but first names all others that cannot either.
-  if (t.native.empty() && t.second.empty() && t.steps_native.empty() && t.steps_second.empty()) return value.name;
+  if (!is_made(v)) return missing = value.name;
   return mine = transposed(tensor(v, !channels_second), wanted(v, channels_second), channels_second);
 }
 
@@ -142,7 +156,7 @@ void Exporter::name_real(ValueId v, bool channels_second, const std::string& nam
   std::string& real = channels_second ? t.second : t.native;
   if (!real.empty() || steps.empty()) return;
   const Value& value = graph.value(v);
-  real = dequantized(steps, channels_second ? fresh(name + ":nchw") : name, *value.quant, value.type.dtype, -1, node);
+  real = dequantized(steps, channels_second ? fresh(name + ":nchw") : name, *value.quant, steps_type(v), -1, node);
 }
 
 std::string Exporter::steps(ValueId v, bool channels_second) {
@@ -188,6 +202,10 @@ std::string NodeExport::integers(const std::string& tag, const std::vector<int64
   return out_.constant(node_.name + ":" + tag, DType::kS64, {static_cast<int64_t>(values.size())}, values);
 }
 
+std::string NodeExport::integer(const std::string& tag, int64_t v) {
+  return out_.constant(node_.name + ":" + tag, DType::kS64, {}, std::vector<int64_t>{v});
+}
+
 std::string NodeExport::real(const std::string& tag, float v) {
   return out_.constant(node_.name + ":" + tag, DType::kF32, {}, std::vector<float>{v});
 }
@@ -210,10 +228,18 @@ Result<void> NodeExport::result(const std::string& op_type, const std::vector<st
     out_.writer.node("Clip", out_.node_name(node_.name + ":clamp"), bounds, {last}, {});
   }
   if (!value.quant) return {};
-  std::vector<std::string> operands = out_.parameters(value.name, *value.quant, value.type.dtype);
+  std::vector<std::string> operands = out_.parameters(value.name, *value.quant, out_.steps_type(y));
   operands.insert(operands.begin(), last);
   out_.writer.node("QuantizeLinear", out_.node_name(node_.name + ":quantize"), operands, {out_.define_steps(y, result_second_)},
                    {});
+  return {};
+}
+
+Result<void> NodeExport::results(const std::string& op_type, const std::vector<std::string>& inputs,
+                                 const std::vector<std::string>& attributes) {
+  std::vector<std::string> outputs;
+  for (const ValueId v : node_.outputs) outputs.push_back(out_.define(v, result_second_));
+  out_.writer.node(op_type, out_.node_name(node_.name), inputs, outputs, attributes);
   return {};
 }
 
@@ -223,9 +249,11 @@ constexpr struct {
   Op op;
   OpExport entry;
 } kOps[] = {
-#define EXPORT_OP(op, layout, function) {Op::k##op, {TensorLayout::layout, function}},
+#define EXPORT_OP(op, layout, function) {Op::k##op, {TensorLayout::layout, function, nullptr}},
+#define REFUSE_OP(op, reason) {Op::k##op, {TensorLayout::kNative, nullptr, reason}},
 #include "graph/export/onnx/ops.inc"
 #undef EXPORT_OP
+#undef REFUSE_OP
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 //     return e.result("LeakyRelu", {e.input(0)}, {float_attribute("alpha", e.attrs<LeakyReluAttrs>().alpha)});
 //   }
 #pragma once
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -34,10 +35,12 @@ class Exporter {
   const Graph& graph;
   ModelWriter writer;
   int64_t opset;  // raised by ops that need a newer one
+  std::string missing;  // a value that was asked for and that no node of the file makes
 
   // The tensor of real (or plain integer) elements of v.
   std::string tensor(ValueId v, bool channels_second);
-  // Whether v has been made with channels second only, so far.
+  // Whether v has a tensor; with channels second only, so far.
+  bool is_made(ValueId v) const;
   bool is_channels_second(ValueId v) const;
   // v is made: the name to give its tensor.
   std::string define(ValueId v, bool channels_second);
@@ -61,7 +64,10 @@ class Exporter {
     writer.initializer(name, dtype, dims, std::as_bytes(std::span<const T>(values)));
     return name;
   }
-  // Names of a scale and a zero point for integers of this type.
+  // The type of a quantized value's integers in the file. Inside it they are uint8, from which other runtimes make integer
+  // operators; what callers see, and constants, keep their type.
+  DType steps_type(ValueId v) const;
+  // Names of a scale and a zero point for integers of this type; `quant` is for s8 ones where it is u8.
   std::vector<std::string> parameters(const std::string& stem, const Quant& quant, DType dtype);
   // A DequantizeLinear of these integers, with parameters along `axis` if there are several.
   std::string dequantized(const std::string& steps, const std::string& name, const Quant& quant, DType dtype, int64_t axis,
@@ -109,16 +115,22 @@ class NodeExport {
   // The ONNX node that makes result 0, then the clamp of the node's attributes and, for a quantized value, QuantizeLinear.
   Result<void> result(const std::string& op_type, const std::vector<std::string>& inputs,
                       const std::vector<std::string>& attributes = {});
+  // The ONNX node that makes all results, which are no quantized values.
+  Result<void> results(const std::string& op_type, const std::vector<std::string>& inputs,
+                       const std::vector<std::string>& attributes = {});
+  void need_opset(int64_t least) { out_.opset = std::max(out_.opset, least); }
   // Operand i, a constant weight, with its axes in the order of `perm`; operand i, the bias, which a quantized op has in steps of
   // its sums.
   Result<std::string> stored_operand(size_t i, const std::vector<int32_t>& perm);
   Result<std::string> bias_operand(size_t i);
-  // A constant of the file.
+  // A constant of the file: a vector, a scalar.
   std::string integers(const std::string& tag, const std::vector<int64_t>& values);
+  std::string integer(const std::string& tag, int64_t v);
   std::string real(const std::string& tag, float v);
+  // The elements of a constant of floats.
+  static std::vector<float> floats(const Value& v) { return {v.constant.as<float>().begin(), v.constant.as<float>().end()}; }
 
  private:
-
   Exporter& out_;
   const Node& node_;
   Attrs attrs_;
@@ -127,13 +139,20 @@ class NodeExport {
 
 struct OpExport {
   TensorLayout layout;
-  Result<void> (*run)(NodeExport& e);
+  Result<void> (*run)(NodeExport& e);  // nullptr: refused
+  const char* reason;                  // why
 };
-// nullptr if ONNX has no operator for it.
+// nullptr if ops.inc forgets the op.
 const OpExport* find_op_export(Op op);
 
+// Whether a recurrent layer's operator says what this node does, so that it has no node in the file: the product of the inputs
+// with their weights, or a state without its axis of directions.
+bool belongs_to_layer(const Graph& graph, const Node& node);
+
 #define EXPORT_OP(op, layout, function) Result<void> function(NodeExport& e);
+#define REFUSE_OP(op, reason)
 #include "graph/export/onnx/ops.inc"
 #undef EXPORT_OP
+#undef REFUSE_OP
 
 }  // namespace lathe::onnx

@@ -5,6 +5,7 @@ namespace lathe::onnx {
 
 // A matrix times a matrix is Gemm, with the bias in it; with more axes it is MatMul and Add.
 Result<void> export_fully_connected(NodeExport& e) {
+  if (belongs_to_layer(e.graph(), e.node())) return {};
   const std::string x = e.input(0);
   const bool matrix = e.type(0).dims.size() == 2;
   std::vector<std::string> inputs = {x};

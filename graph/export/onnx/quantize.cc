@@ -5,15 +5,8 @@
 namespace lathe::onnx {
 namespace {
 
-// s8 parameters as those of plain integers of type `steps`.
-Quant outside(Quant q, DType steps) {
-  if (steps != DType::kU8) return q;
-  for (int32_t& z : q.zero_points) z += 128;
-  return q;
-}
-
 std::vector<std::string> with_parameters(NodeExport& e, const std::string& x, const Quant& q, DType steps) {
-  std::vector<std::string> inputs = e.out().parameters(e.result_value().name, outside(q, steps), steps);
+  std::vector<std::string> inputs = e.out().parameters(e.result_value().name, q, steps);
   inputs.insert(inputs.begin(), x);
   return inputs;
 }
@@ -25,7 +18,7 @@ Result<void> export_quantize(NodeExport& e) {
   const Value& y = e.result_value();
   if (y.type.dtype != DType::kS8)
     return fail(Code::kUnsupported, std::string("a quantized value of type ") + dtype_name(y.type.dtype));
-  const auto inputs = with_parameters(e, e.input(0), *y.quant, DType::kS8);
+  const auto inputs = with_parameters(e, e.input(0), *y.quant, e.out().steps_type(e.node().outputs[0]));
   e.out().writer.node("QuantizeLinear", e.out().node_name(e.node().name), inputs,
                       {e.out().define_steps(e.node().outputs[0], e.channels_second())}, {});
   return {};
@@ -57,7 +50,7 @@ namespace {
 // Blocks and 16-bit integers came with opset 21.
 Result<std::vector<std::string>> linear_attributes(NodeExport& e, int32_t axis, int32_t block, DType steps) {
   if (block != 0 || (steps != DType::kS8 && steps != DType::kU8 && steps != DType::kS32))
-    e.out().opset = std::max<int64_t>(e.out().opset, 21);
+    e.need_opset(21);
   std::vector<std::string> attributes = {int_attribute("axis", axis)};
   if (block != 0) attributes.push_back(int_attribute("block_size", block));
   return attributes;
@@ -77,7 +70,7 @@ Result<void> export_quantize_linear(NodeExport& e) {
   LATHE_TRY(auto attributes, linear_attributes(e, a.axis, a.block, static_cast<DType>(a.to)));
   const auto steps = static_cast<DType>(a.to);
   if (!e.has(2) && steps != DType::kU8) {
-    e.out().opset = std::max<int64_t>(e.out().opset, 21);
+    e.need_opset(21);
     attributes.push_back(int_attribute("output_dtype", elem_number(steps)));
   }
   return e.result("QuantizeLinear", all_inputs(e), attributes);
@@ -90,10 +83,7 @@ Result<void> export_dequantize_linear(NodeExport& e) {
 }
 
 Result<void> export_dynamic_quantize_linear(NodeExport& e) {
-  std::vector<std::string> outputs;
-  for (const ValueId v : e.node().outputs) outputs.push_back(e.out().define(v, false));
-  e.out().writer.node("DynamicQuantizeLinear", e.out().node_name(e.node().name), {e.input(0)}, outputs, {});
-  return {};
+  return e.results("DynamicQuantizeLinear", {e.input(0)});
 }
 
 }  // namespace lathe::onnx

@@ -91,7 +91,7 @@ Result<void> export_pool(NodeExport& e) {
   if (dilated) attributes.push_back(list("dilations", a.dilation));
   if (a.ceil_mode != 0) attributes.push_back(int_attribute("ceil_mode", 1));
   if (average && a.count_pad != 0) attributes.push_back(int_attribute("count_include_pad", 1));
-  if (average && dilated) e.out().opset = std::max<int64_t>(e.out().opset, 19);
+  if (average && dilated) e.need_opset(19);
   return e.result(average ? "AveragePool" : "MaxPool", {e.input(0)}, attributes);
 }
 

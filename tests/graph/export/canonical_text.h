@@ -1,7 +1,8 @@
-// A graph as text in which only what it computes shows: values are numbered as they are made, constants are a hash of what they
-// hold.
+// A graph as text in which only what it computes shows: nodes stand before those that need them, in the order of operands, values
+// are numbered as they are made, constants are a hash of what they hold.
 #pragma once
 #include <map>
+#include <set>
 #include <string>
 
 #include "base/hash.h"
@@ -9,6 +10,33 @@
 #include "graph/ir.h"
 
 namespace lathe::test {
+
+// Nodes that an output needs, operands first; then the others.
+inline std::vector<NodeId> canonical_order(const Graph& g) {
+  std::vector<NodeId> order, stack;
+  std::set<NodeId> done;
+  const auto visit = [&](NodeId root) {
+    stack.push_back(root);
+    while (!stack.empty()) {
+      const NodeId id = stack.back();
+      bool ready = true;
+      for (size_t i = g.node(id).inputs.size(); i-- > 0;) {
+        const ValueId v = g.node(id).inputs[i];
+        const NodeId made = v == kNoId ? kNoId : g.value(v).producer;
+        if (made == kNoId || done.contains(made)) continue;
+        stack.push_back(made);
+        ready = false;
+      }
+      if (!ready) continue;
+      stack.pop_back();
+      if (done.insert(id).second) order.push_back(id);
+    }
+  };
+  for (const ValueId v : g.outputs())
+    if (g.value(v).producer != kNoId) visit(g.value(v).producer);
+  for (const NodeId id : g.order()) visit(id);
+  return order;
+}
 
 inline std::string canonical_text(const Graph& g) {
   std::map<ValueId, std::string> names;
@@ -31,7 +59,7 @@ inline std::string canonical_text(const Graph& g) {
     names[v] = g.value(v).name;
     text += "input " + names[v] + " : " + print_type(g.dims(), g.value(v).type) + "\n";
   }
-  for (const NodeId id : g.order()) {
+  for (const NodeId id : canonical_order(g)) {
     const Node& n = g.node(id);
     std::string line;
     for (const ValueId v : n.outputs) {
