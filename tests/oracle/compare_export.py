@@ -4,7 +4,7 @@
 
 For each network: quantize with the project's own calibration, export, run both on the same inputs, and count outputs in steps of
 the last quantized tensor. A Softmax at the end is cut off first: what it makes of a step is no step. Needs onnx, onnxruntime,
-numpy and the data under LATHE_DATA (default ../shared/data). Prints one row of a table per network; docs/export.md keeps them.
+numpy and the data under LATHE_DATA (default ../shared/data). Prints one row of a table per network; docs/quantized-onnx.md keeps them.
 """
 import argparse
 import os
@@ -140,6 +140,7 @@ def main():
     args.add_argument("--inputs", type=int, default=1000)
     args.add_argument("--only", choices=NETWORKS)
     options = args.parse_args()
+    ort.set_default_logger_severity(3)
     print(f"ONNX Runtime {ort.__version__}")
     print("| network | inputs | outputs | equal | within 1 step | most steps | same best class |\n|---|---|---|---|---|---|---|")
     bad = False
