@@ -231,10 +231,41 @@ Result<std::vector<uint32_t>> s8_operands(Lowering& state, const Node& node, con
   return in;
 }
 
+// 16-bit activations: x, weights and bias as they are, multipliers.
+Result<void> lower_wide(Lowering& state, const Node& node) {
+  const Graph& graph = state.graph;
+  const Value &w = graph.value(node.inputs[1]), &y = graph.value(node.outputs[0]);
+  LATHE_TRY(const std::vector<int64_t> dims, static_dims(graph, node.inputs[1]));
+  if (w.kind != ValueKind::kConstant) return fail(Code::kUnsupported, "weight '" + w.name + "' is not constant");
+  if (optional_input(node, 3) != kNoId) return fail(Code::kUnsupported, "a residual of 16 bits");
+  const auto channels = static_cast<size_t>(dims[0]);
+  std::vector<int64_t> bias(channels, 0);
+  if (const ValueId b = optional_input(node, 2); b != kNoId) {
+    LATHE_TRY(const auto elements, constant_of<int64_t>(graph, b, DType::kS64, channels, "bias"));
+    std::copy(elements.begin(), elements.end(), bias.begin());
+  }
+  for (const int64_t b : bias)
+    if (b <= -(int64_t{1} << 62) || b >= int64_t{1} << 62)
+      return fail(Code::kInvalidArgument, "bias " + std::to_string(b) + " is too large");
+  LATHE_TRY(const QuantParams x_quant, tensor_quant(graph.value(node.inputs[0])));
+  LATHE_TRY(const QuantParams y_quant, tensor_quant(y));
+  LATHE_TRY(const std::vector<float> s_w, weight_scales(w, channels));
+  LATHE_TRY(const std::vector<float> m, multipliers(x_quant.scale, s_w, y_quant.scale));
+  const int64_t vector_dims[] = {dims[0]};
+  std::vector<uint32_t> in(5, kNoTensor);
+  LATHE_TRY(in[0], state.operand(node.inputs[0]));
+  const std::span<const int8_t> elements = w.constant.as<int8_t>();
+  LATHE_TRY(in[1], state.derived(std::vector<int8_t>(elements.begin(), elements.end()), DType::kS8, dims));
+  LATHE_TRY(in[2], state.derived(bias, DType::kS64, vector_dims));
+  LATHE_TRY(in[4], state.derived(m, DType::kF32, vector_dims));
+  return state.emit(node, node.op, node.attrs, std::move(in));
+}
+
 }  // namespace
 
 Result<void> lower_conv(Lowering& state, const Node& node) {
   const Graph& graph = state.graph;
+  if (const Value& x = graph.value(node.inputs[0]); x.type.dtype == DType::kS16 && x.quant) return lower_wide(state, node);
   LATHE_TRY(const ConvPacking packing, packing_of(graph, node));
   const DType dtype = graph.value(node.inputs[0]).type.dtype;
   if (dtype == DType::kF32) return lower_real<float>(state, node, packing);

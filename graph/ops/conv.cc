@@ -57,7 +57,7 @@ Result<std::vector<Dim>> convolution_dims(const InferInput& in, const Conv2dAttr
 Types infer_convolution(const InferInput& in, int64_t groups, const ConvExtent& extent) {
   const OperandView& x = in.in[0];
   LATHE_CHECK_OK(want_real(x, "input"));
-  LATHE_CHECK_OK(want_same_kind(x, in.in[1], "weight"));
+  LATHE_CHECK_OK(want_weight(x, in.in[1]));
   LATHE_TRY(std::vector<Dim> out, convolved(in, groups, extent));
   LATHE_CHECK_OK(check_epilogue(in, out));
   return result({x.type->dtype, std::move(out)}, is_quantized(x));

@@ -21,7 +21,7 @@ Types infer_rows(const InferInput& in) {
 
 Types infer_fully_connected(const InferInput& in) {
   LATHE_CHECK_OK(want_real(in.in[0], "input"));
-  LATHE_CHECK_OK(want_same_kind(in.in[0], in.in[1], "weight"));
+  LATHE_CHECK_OK(want_weight(in.in[0], in.in[1]));
   return infer_rows(in);
 }
 

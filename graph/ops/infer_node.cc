@@ -114,6 +114,13 @@ std::optional<IntRange> int_range(DType t) {
   }
 }
 
+// The signed type of 8, 16 or 32 bits that a Quantize to these parameters makes.
+DType narrowest_holding(const Quant& q) {
+  for (const DType t : {DType::kS8, DType::kS16})
+    if (const auto range = int_range(t); q.qmin >= range->low && q.qmax <= range->high) return t;
+  return DType::kS32;
+}
+
 }  // namespace
 
 Result<void> check_quant(const DimTable& dims, const TensorType& type, const Quant& quant) {
@@ -154,6 +161,7 @@ Result<std::vector<Inferred>> infer_node(const Graph& graph, const Node& node, s
   LATHE_CHECK_OK(check_attrs(node.op, node.attrs));
   LATHE_TRY(const std::vector<OperandView> views, view_operands(graph, node, def));
   LATHE_TRY(std::vector<Inferred> out, def.infer({graph.dims(), views, node.attrs}));
+  if (node.op == Op::kQuantize && !quants.empty() && quants[0]) out[0].type.dtype = narrowest_holding(*quants[0]);
   for (size_t i = 0; i < out.size(); ++i) {
     if (auto ok = check_type(graph.dims(), out[i].type); !ok) return tl::unexpected(with_context(ok.error(), "result"));
     // Contents stand for exactly the elements that the type has (a vector reshaped to a symbolic length loses them).

@@ -1,4 +1,4 @@
-// Quantize (float to s8), Dequantize (back to f32), Regrid (s8 to s8 with other parameters): the borders of a quantized graph.
+// Quantize (float to s8, or to what the parameters of its result need: infer_node.cc), Dequantize (back to f32), Regrid (s8 to s8 with other parameters): the borders of a quantized graph.
 // Parameters are those of the values.
 #include "graph/ops/table.h"
 #include "graph/ops/typing.h"

@@ -45,6 +45,11 @@ Result<void> want_same_kind(const OperandView& a, const OperandView& b, const ch
   return fail(Code::kInvalidArgument, std::string(what_b) + " is " + kind_name(b) + ", must be " + kind_name(a));
 }
 
+Result<void> want_weight(const OperandView& x, const OperandView& w) {
+  if (is_quantized(x) && x.type->dtype == DType::kS16 && is_quantized(w) && w.type->dtype == DType::kS8) return {};
+  return want_same_kind(x, w, "weight");
+}
+
 Result<void> want_axis(int32_t axis, size_t rank) {
   if (axis >= 0 && static_cast<size_t>(axis) < rank) return {};
   return fail(Code::kInvalidArgument, "axis is " + std::to_string(axis) + ", input has rank " + std::to_string(rank));
@@ -97,7 +102,8 @@ Result<void> check_epilogue(const InferInput& in, std::span<const Dim> out) {
   const OperandView& x = in.in[0];
   if (in.in.size() > 2 && in.in[2]) {
     const OperandView& bias = in.in[2];
-    const DType wanted = is_quantized(x) ? DType::kS32 : x.type->dtype == DType::kF16 ? DType::kF32 : x.type->dtype;
+    const DType integer = x.type->dtype == DType::kS16 ? DType::kS64 : DType::kS32;
+    const DType wanted = is_quantized(x) ? integer : x.type->dtype == DType::kF16 ? DType::kF32 : x.type->dtype;
     if (bias.type->dtype != wanted)
       return fail(Code::kInvalidArgument,
                   std::string("bias is ") + dtype_name(bias.type->dtype) + ", must be " + dtype_name(wanted));

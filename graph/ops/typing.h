@@ -30,6 +30,8 @@ Result<void> want_type_of(const OperandView& v, Op op, const char* what);
 Result<void> want_rank(const OperandView& v, size_t rank, const char* what);
 // Both are float of one type, or both quantized with one dtype, or both plain integers of one type.
 Result<void> want_same_kind(const OperandView& a, const OperandView& b, const char* what_b);
+// A layer's weight: of the input's kind, or quantized s8 for a quantized s16 input.
+Result<void> want_weight(const OperandView& x, const OperandView& w);
 // `axis` of the attributes is in [0, rank).
 Result<void> want_axis(int32_t axis, size_t rank);
 

@@ -283,6 +283,7 @@ void run(const RunContext& ctx, const BoundStep& step, const ConvParams& p) {
       case ConvMode::kMatrix: return runner.matrix(ctx.kernel<typename Path::GemmFn>(step), task);
       case ConvMode::kDense: return runner.dense(ctx.kernel<typename Path::GemmFn>(step), task, mine);
       case ConvMode::kDepthwise: return runner.depthwise(ctx.kernel<typename Path::DwFn>(step), task, mine);
+      case ConvMode::kWide: return;  // run_conv has sent it elsewhere
     }
   });
 }
@@ -291,7 +292,9 @@ void run(const RunContext& ctx, const BoundStep& step, const ConvParams& p) {
 
 void run_conv(const RunContext& ctx, const BoundStep& step) {
   const ConvParams& p = ctx.params<ConvParams>(step);
-  if (p.quantized != 0) {
+  if (p.mode == ConvMode::kWide) {
+    run_wide_conv(ctx, step, p, false);
+  } else if (p.quantized != 0) {
     run<QuantizedPath>(ctx, step, p);
   } else if (p.elem_bytes == 2) {
     run<FloatPath<uint16_t>>(ctx, step, p);

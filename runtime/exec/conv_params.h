@@ -15,7 +15,8 @@
 
 namespace lathe {
 
-enum class ConvMode : uint32_t { kMatrix = 0, kDense = 1, kDepthwise = 2 };
+// kWide: 16-bit activations (conv_wide.cc); of the other members it uses sizes, axes, groups and limits only.
+enum class ConvMode : uint32_t { kMatrix = 0, kDense = 1, kDepthwise = 2, kWide = 3 };
 
 // kNone: no output sees padding. kSkip: taps in the padding are left out. kSkipRows: kernel rows are, and the columns that see
 // padding go through scratch, because packed weights cannot be cut between these taps. kCopyAll: a task's whole input goes
@@ -67,6 +68,15 @@ ConvBorder choose_border(const ConvParams& p);
 
 // Cuts the work into tasks and sizes scratch. Requires: geometry is filled. Error: kOutOfMemory (needed: KiB of scratch).
 Status cut_conv_tasks(const PrepareInput& in, const ConvPacking& packing, ConvParams* p, Prepared* out);
+
+// A layer of 16-bit activations. Requires: axes, images and groups are those of operands that fit each other.
+struct WideConv {
+  uint32_t images, groups;
+  ConvAxis h, w;
+  float lo, hi;
+};
+Status prepare_wide_conv(const PrepareInput& in, const WideConv& conv, ConvParams* p, Prepared* out);
+void run_wide_conv(const RunContext& ctx, const BoundStep& step, const ConvParams& p, bool transposed);
 
 void run_conv(const RunContext& ctx, const BoundStep& step);
 

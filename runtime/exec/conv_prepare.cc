@@ -164,6 +164,10 @@ Status prepare_Conv2d(const PrepareInput& in, Prepared* out) {
     return {Code::kUnsupported, 0, static_cast<uint32_t>(kMaxElems), static_cast<uint32_t>(padded)};
 
   auto& p = out->make<ConvParams>();
+  if (in.tensor(kConvX).dtype == DType::kS16) {
+    set_geometry(attrs, x, w, y, &p);
+    return prepare_wide_conv(in, {p.images, static_cast<uint32_t>(attrs.groups), p.h, p.w, attrs.lo, attrs.hi}, &p, out);
+  }
   const ConvPacking packing = conv_packing(attrs, static_cast<uint32_t>(w[0]), static_cast<uint32_t>(w[1]),
                                            static_cast<uint32_t>(w[2]), static_cast<uint32_t>(w[3]));
   s = prepare_conv_operands(in, packing, attrs.lo, attrs.hi, &p);

@@ -269,6 +269,15 @@ Status prepare_ConvTranspose2d(const PrepareInput& in, Prepared* out) {
   if (in.tensor(kConvX).dtype == DType::kF16) return unsupported_operand(in, kConvX);  // no half-precision form
   auto& params = out->make<ConvTransposeParams>();
   ConvParams& p = params.conv;
+  if (in.tensor(kConvX).dtype == DType::kS16) {
+    const auto axis = [&](uint32_t i) {
+      return ConvAxis{static_cast<uint32_t>(x[1 + i]), static_cast<uint32_t>(y[1 + i]), static_cast<uint32_t>(w[1 + i]),
+                      static_cast<uint32_t>(attrs.stride[i]), static_cast<uint32_t>(attrs.dilation[i]),
+                      static_cast<uint32_t>(attrs.pad[i]), 0, 0};
+    };
+    const WideConv wide{static_cast<uint32_t>(x[0]), static_cast<uint32_t>(attrs.groups), axis(0), axis(1), attrs.lo, attrs.hi};
+    return prepare_wide_conv(in, wide, &p, out);
+  }
   const ConvPacking packing = conv_transpose_packing(attrs, static_cast<uint32_t>(w[0]), static_cast<uint32_t>(w[1]),
                                                      static_cast<uint32_t>(w[2]), static_cast<uint32_t>(w[3]));
   s = prepare_conv_operands(in, packing, attrs.lo, attrs.hi, &p, static_cast<uint32_t>(attrs.stride[0] * attrs.stride[1]));
@@ -283,7 +292,10 @@ Status prepare_ConvTranspose2d(const PrepareInput& in, Prepared* out) {
 }
 
 void run_ConvTranspose2d(const RunContext& ctx, const BoundStep& step) {
-  if (ctx.params<ConvTransposeParams>(step).conv.quantized != 0) {
+  const ConvParams& p = ctx.params<ConvTransposeParams>(step).conv;
+  if (p.mode == ConvMode::kWide) {
+    run_wide_conv(ctx, step, p, true);
+  } else if (p.quantized != 0) {
     run<QuantizedPath>(ctx, step);
   } else {
     run<FloatPath<float>>(ctx, step);

@@ -16,6 +16,7 @@
 //                                   w is kGemmF16 or kDwConvF16 and the bias stays f32
 //   Conv2d, FullyConnected, s8:     x, w (kGemmS8 or kDwConvS8), bias for storage s8 (s32, kPadded16),
 //                                   bias for storage u8 (s32, kPadded16), m[c] (f32, kPadded16), residual*
+//   the three on s16:               x, w (s8, kPlain), bias (s64, kPlain), -, m[c] (f32, kPlain)
 //   ConvTranspose2d: as Conv2d, always kGemm layouts; s8 biases hold one padded vector per phase (conv_geometry.h)
 //   DynamicFullyConnected:          x (f32), w (kGemmS8), start of the sums for storage s8 (s32, kPadded16), the same for u8,
 //                                   s_w[c] (f32, kPadded16), bias* (f32, kPadded16), residual* (f32)

@@ -14,6 +14,10 @@ Status prepare_FullyConnected(const PrepareInput& in, Prepared* out) {
     if (x[i] != y[i]) return {Code::kCorrupt, 0, static_cast<uint32_t>(x[i]), static_cast<uint32_t>(y[i])};
   }
   auto& p = out->make<ConvParams>();
+  if (in.tensor(kConvX).dtype == DType::kS16) {
+    const ConvAxis one = conv_axis(1, 1, 1, 1, 1, 0);
+    return prepare_wide_conv(in, {x.elems(0, x.rank - 1), 1, one, one, attrs.lo, attrs.hi}, &p, out);
+  }
   const ConvPacking packing = fully_connected_packing(static_cast<uint32_t>(w[0]), static_cast<uint32_t>(w[1]));
   Status s = prepare_conv_operands(in, packing, attrs.lo, attrs.hi, &p);
   if (!s.ok()) return s;

@@ -1,6 +1,7 @@
 // Quantize and Dequantize: the borders between float and 8-bit values.
 #include "kernels/eltwise/eltwise.h"
 #include "runtime/exec/checks.h"
+#include "runtime/exec/quantize_wide.h"
 #include "runtime/exec/rows.h"
 
 namespace lathe {
@@ -9,10 +10,12 @@ namespace {
 using kernels::Family;
 
 struct QuantizeParams {
+  uint32_t mark;  // not kWideMark
   Rows rows;
   kernels::QuantizeConstants constants;
 };
 struct DequantizeParams {
+  uint32_t mark;  // not kWideMark
   Rows rows;
   kernels::DequantizeConstants constants;
 };
@@ -20,6 +23,7 @@ struct DequantizeParams {
 }  // namespace
 
 Status prepare_Quantize(const PrepareInput& in, Prepared* out) {
+  if (is_wide(in, in.out())) return prepare_wide_quantize(in, out);
   if (!is_f32(in, 0)) return unsupported_operand(in, 0);
   if (!is_q8(in, in.out())) return unsupported_operand(in, in.out());
   const uint32_t n = elems(in, 0);
@@ -34,6 +38,7 @@ Status prepare_Quantize(const PrepareInput& in, Prepared* out) {
 
 void run_Quantize(const RunContext& ctx, const BoundStep& step) {
   const QuantizeParams& p = ctx.params<QuantizeParams>(step);
+  if (p.mark == kWideMark) return run_wide_quantize(ctx, step);
   const auto kernel = ctx.kernel<kernels::QuantizeF32Fn>(step);
   const float* x = ctx.in<float>(step, 0);
   uint8_t* y = ctx.out<uint8_t>(step, 0);
@@ -43,6 +48,7 @@ void run_Quantize(const RunContext& ctx, const BoundStep& step) {
 }
 
 Status prepare_Dequantize(const PrepareInput& in, Prepared* out) {
+  if (is_wide(in, 0)) return prepare_wide_dequantize(in, out);
   if (!is_q8(in, 0)) return unsupported_operand(in, 0);
   if (!is_f32(in, in.out())) return unsupported_operand(in, in.out());
   const uint32_t n = elems(in, 0);
@@ -57,6 +63,7 @@ Status prepare_Dequantize(const PrepareInput& in, Prepared* out) {
 
 void run_Dequantize(const RunContext& ctx, const BoundStep& step) {
   const DequantizeParams& p = ctx.params<DequantizeParams>(step);
+  if (p.mark == kWideMark) return run_wide_dequantize(ctx, step);
   const auto kernel = ctx.kernel<kernels::DequantizeF32Fn>(step);
   const uint8_t* x = ctx.in<uint8_t>(step, 0);
   float* y = ctx.out<float>(step, 0);

@@ -97,6 +97,10 @@ Result<std::vector<ValueId>> layer_operands(NodeImport& n, ValueId x, ValueId w,
   std::vector<ValueId> operands = {x, w};
   if (!n.has_input(bias)) return operands;
   LATHE_TRY(operands.emplace_back(), n.value(bias));
+  // Beside 16-bit activations a bias has 64 bits, or is widened to that.
+  if (n.type(x).dtype == DType::kS16 && n.type(operands[2]).dtype == DType::kS32) {
+    LATHE_TRY(operands[2], n.emit("bias", Op::kCast, CastAttrs{static_cast<int32_t>(DType::kS64)}, {operands[2]}));
+  }
   return operands;
 }
 

@@ -24,6 +24,11 @@ tl::unexpected<Error> blocked_operand() { return fail(Code::kCancelled, "an oper
 bool runs_on_integers(const Graph& graph, Op op, const std::vector<ValueId>& inputs) {
   const OpDef& def = op_def(op);
   if (!def.has_s8) return false;
+  const bool layer = op == Op::kConv2d || op == Op::kConvTranspose2d || op == Op::kFullyConnected;
+  if (layer && graph.value(inputs[0]).type.dtype == DType::kS16) {
+    const Value& w = graph.value(inputs[1]);
+    return w.type.dtype == DType::kS8 && w.quant;
+  }
   const bool moves_bytes = def.quant_out.role == QuantRole::kSameAs && op != Op::kMaxPool2d;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i] == kNoId || !graph.value(inputs[i]).quant) continue;
@@ -257,6 +262,10 @@ Result<void> NodeImport::finish_value(ValueId v, size_t output) {
   if (has && dtype == DType::kF32) {
     LATHE_TRY(v, add(tag + "dequantize", Op::kDequantize, NoAttrs{}, {v}, result, std::nullopt));
   } else if (wanted && !has && type(v).dtype == DType::kF32) {
+    LATHE_TRY(v, add(tag + "quantize", Op::kQuantize, NoAttrs{}, {v}, result, wanted));
+  } else if (wanted && has && (dtype != DType::kS8 || type(v).dtype != DType::kS8) &&
+             (type(v).dtype != dtype || !same_grid(*wanted, *has))) {
+    LATHE_TRY(v, real(v));
     LATHE_TRY(v, add(tag + "quantize", Op::kQuantize, NoAttrs{}, {v}, result, wanted));
   } else if (wanted && has && !same_grid(*wanted, *has)) {
     LATHE_TRY(v, add(tag + "regrid", Op::kRegrid, NoAttrs{}, {v}, result, wanted));
