@@ -44,9 +44,9 @@ Result<T> parse_number(const std::string& text, const std::string& flag) {
 }  // namespace
 
 void ImportFlags::add_to(CLI::App& app) {
-  app.add_option("--const", constants, "name=v1,v2: fix an input or value to these numbers (ONNX models)")
+  app.add_option("--const", constants, "name=v1,v2: fix an input, or in ONNX a value, to these numbers")
       ->type_name("NAME=VALUES");
-  app.add_option("--shape", shapes, "name=1x3x224x224: fix the dims of an input (ONNX models)")->type_name("NAME=DIMS");
+  app.add_option("--shape", shapes, "name=1x3x224x224: fix the dims of an input")->type_name("NAME=DIMS");
 }
 
 Result<ImportOptions> ImportFlags::options() const {

@@ -235,6 +235,7 @@ Result<std::vector<uint32_t>> s8_operands(Lowering& state, const Node& node, con
 Result<void> lower_wide(Lowering& state, const Node& node) {
   const Graph& graph = state.graph;
   const Value &w = graph.value(node.inputs[1]), &y = graph.value(node.outputs[0]);
+  if (w.type.dtype != DType::kS8 || y.type.dtype != DType::kS16) return fail(Code::kUnsupported, "no kernel for s16 operands");
   LATHE_TRY(const std::vector<int64_t> dims, static_dims(graph, node.inputs[1]));
   if (w.kind != ValueKind::kConstant) return fail(Code::kUnsupported, "weight '" + w.name + "' is not constant");
   if (optional_input(node, 3) != kNoId) return fail(Code::kUnsupported, "a residual of 16 bits");
@@ -249,6 +250,8 @@ Result<void> lower_wide(Lowering& state, const Node& node) {
       return fail(Code::kInvalidArgument, "bias " + std::to_string(b) + " is too large");
   LATHE_TRY(const QuantParams x_quant, tensor_quant(graph.value(node.inputs[0])));
   LATHE_TRY(const QuantParams y_quant, tensor_quant(y));
+  if (x_quant.zero_point != 0 || y_quant.zero_point != 0)
+    return fail(Code::kUnsupported, "activations of 16 bits with a zero point");
   LATHE_TRY(const std::vector<float> s_w, weight_scales(w, channels));
   LATHE_TRY(const std::vector<float> m, multipliers(x_quant.scale, s_w, y_quant.scale));
   const int64_t vector_dims[] = {dims[0]};

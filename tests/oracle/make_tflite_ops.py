@@ -3,122 +3,15 @@
 
     python3 tests/oracle/make_tflite_ops.py
 
-Needs ai-edge-litert, flatbuffers and numpy. Arrays: `CASE:model` (bytes of the file), `CASE:in0`, ..., `CASE:out0`, ... uint8 inputs and
-outputs are stored as the file has them.
+Needs ai-edge-litert, flatbuffers and numpy. Arrays: `CASE:model` (bytes of the file), `CASE:in0`, ..., `CASE:out0`, ..., and for models
+with state `CASE:again0`, ..., the outputs of a second run on the same inputs; `CASE:steps` where quantized results may be further away than one. uint8 values are stored as the file has them.
 """
 import pathlib
 
-import flatbuffers
 import numpy as np
-from ai_edge_litert import schema_py_generated as s
-from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-TYPES = {np.dtype(np.float32): 0, np.dtype(np.float16): 1, np.dtype(np.int32): 2, np.dtype(np.uint8): 3, np.dtype(np.int64): 4,
-         np.dtype(np.bool_): 6, np.dtype(np.int16): 7, np.dtype(np.int8): 9}
-RNG = np.random.default_rng(5)
-CASES = {}
-
-
-def f32(*shape, lo=-1.0, hi=1.0):
-    return RNG.uniform(lo, hi, shape).astype(np.float32)
-
-
-def integers(dtype, *shape, lo=None, hi=None):
-    info = np.iinfo(dtype)
-    return RNG.integers(info.min if lo is None else lo, (info.max if hi is None else hi) + 1, shape).astype(dtype)
-
-
-def s8(*shape, **k):
-    return integers(np.int8, *shape, **k)
-
-
-def u8(*shape, **k):
-    return integers(np.uint8, *shape, **k)
-
-
-class T:
-    """A tensor: fed with `data`, a constant (`const`), or made by the operator (a shape and a type)."""
-
-    def __init__(self, data=None, const=None, shape=None, dtype=np.float32, quant=None, axis=0, variable=False):
-        array = data if data is not None else const
-        self.data, self.const, self.quant, self.axis, self.variable = data, const, quant, axis, variable
-        self.shape = list(array.shape) if array is not None else list(shape or [])
-        self.dtype = np.dtype(array.dtype if array is not None else dtype)
-
-
-def options(name, **values):
-    o = getattr(s, name + "T")()
-    for k, v in values.items():
-        assert hasattr(o, k), (name, k)
-        setattr(o, k, v)
-    return name, o
-
-
-def build(code, inputs, outputs, opts):
-    model, graph = s.ModelT(), s.SubGraphT()
-    model.version, model.subgraphs, model.buffers = 3, [graph], [s.BufferT()]
-    graph.tensors, graph.inputs, graph.outputs = [], [], []
-    op, operator_code = s.OperatorT(), s.OperatorCodeT()
-    operator_code.builtinCode = getattr(s.BuiltinOperator, code)
-    operator_code.deprecatedBuiltinCode = min(operator_code.builtinCode, 127)
-    operator_code.version = 2 if code == "BROADCAST_TO" else 1
-    model.operatorCodes = [operator_code]
-    op.opcodeIndex, op.inputs, op.outputs = 0, [], []
-    if opts is not None:
-        op.builtinOptionsType, op.builtinOptions = getattr(s.BuiltinOptions, opts[0]), opts[1]
-    for t, ids in [(t, op.inputs) for t in inputs] + [(t, op.outputs) for t in outputs]:
-        if t is None:
-            ids.append(-1)
-            continue
-        tensor = s.TensorT()
-        tensor.name, tensor.shape, tensor.type = f"t{len(graph.tensors)}", t.shape, TYPES[t.dtype]
-        tensor.buffer, tensor.isVariable, tensor.hasRank = 0, t.variable, True
-        if t.const is not None:
-            tensor.buffer = len(model.buffers)
-            model.buffers.append(s.BufferT())
-            model.buffers[-1].data = np.frombuffer(t.const.tobytes(), np.uint8)
-        if t.quant is not None:
-            tensor.quantization = s.QuantizationParametersT()
-            scales, zeros = np.atleast_1d(t.quant[0]).astype(np.float32), np.atleast_1d(t.quant[1])
-            tensor.quantization.scale, tensor.quantization.zeroPoint = list(map(float, scales)), list(map(int, zeros))
-            tensor.quantization.quantizedDimension = t.axis
-        ids.append(len(graph.tensors))
-        if t.data is not None:
-            graph.inputs.append(len(graph.tensors))
-        graph.tensors.append(tensor)
-    graph.outputs, graph.operators = list(op.outputs), [op]
-    builder = flatbuffers.Builder(1024)
-    builder.Finish(model.Pack(builder), b"TFL3")
-    return bytes(builder.Output())
-
-
-def interpreter(content):
-    """Reference kernels; the few operators that have none use the others."""
-    try:
-        return Interpreter(model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_REF, num_threads=1)
-    except ValueError:
-        return Interpreter(model_content=content, num_threads=1,
-                           experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
-
-
-def case(name, code, inputs, outputs, opts=None):
-    content = build(code, inputs, outputs, opts)
-    it = interpreter(content)
-    it.allocate_tensors()
-    fed = [t.data for t in inputs if t is not None and t.data is not None]
-    for d, a in zip(it.get_input_details(), fed):
-        it.set_tensor(d["index"], a)
-    it.invoke()
-    assert name not in CASES
-    CASES[name] = (content, fed, [it.get_tensor(d["index"]) for d in it.get_output_details()])
-
-
-def ints(*v):
-    return T(const=np.array(v, np.int32))
-
-
-def scalar(v):
-    return T(const=np.array(v, np.int32))
+from tflite_cases import indices, states, wide
+from tflite_model import CASES, RNG, T, case, f32, integers, ints, options, s8, scalar, u8
 
 
 def elementwise():
@@ -322,13 +215,16 @@ def layers():
 
 
 def main():
-    for make in (elementwise, borders, moves, layers):
+    for make in (elementwise, borders, moves, layers, indices, states, wide):
         make()
     arrays = {}
-    for name, (content, fed, results) in CASES.items():
+    for name, (content, fed, results, steps) in CASES.items():
         arrays[name + ":model"] = np.frombuffer(content, np.uint8)
         arrays.update({f"{name}:in{i}": a for i, a in enumerate(fed)})
-        arrays.update({f"{name}:out{i}": a for i, a in enumerate(results)})
+        if steps != 1:
+            arrays[name + ":steps"] = np.array([steps], np.int32)
+        for tag, outputs in zip(("out", "again"), results):
+            arrays.update({f"{name}:{tag}{i}": a for i, a in enumerate(outputs)})
     path = pathlib.Path(__file__).parent / "expected" / "tflite_ops.npz"
     np.savez_compressed(path, **arrays)
     print(f"{path.name}: {len(CASES)} cases, {path.stat().st_size} bytes")

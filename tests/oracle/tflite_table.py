@@ -89,12 +89,18 @@ def compare(got, want, details):
     return float(np.max(error)) / step, sqnr, float(np.mean(error <= limit * step))
 
 
+def has_scale(tensor):
+    q = tensor.quantization
+    return q is not None and q.scale is not None and len(q.scale) > 0
+
+
 class SingleOps:
     """Each operator of a model as a model of its own."""
 
     def __init__(self, content):
         self.model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(content, 0))
         self.graph = self.model.subgraphs[0]
+        self.known = []  # computed integers that became constants
 
     def __len__(self):
         return len(self.graph.operators)
@@ -107,6 +113,17 @@ class SingleOps:
     def is_constant(self, t):
         data = self.model.buffers[self.graph.tensors[t].buffer].data
         return data is not None and len(data) > 0
+
+    def settle(self, arrays):
+        """Gives tensors the dims that they had, and those that hold dims or axes their values as constants."""
+        for t, array in arrays.items():
+            tensor = self.graph.tensors[t]
+            tensor.shape, tensor.shapeSignature = list(array.shape), None
+            if array.dtype == np.int32 and array.ndim == 1 and 0 < array.size <= 8 and not has_scale(tensor):
+                tensor.buffer = len(self.model.buffers)
+                self.model.buffers.append(schema.BufferT())
+                self.model.buffers[-1].data = np.frombuffer(array.tobytes(), np.uint8)
+                self.known.append(t)
 
     def extract(self, i):
         op = self.graph.operators[i]
@@ -124,6 +141,17 @@ def feed_names(it):
     return [d["name"] for d in it.get_input_details()]
 
 
+def repaired(content):
+    """The scales of a vector lie along axis 0, whatever the file says: the reference refuses other axes."""
+    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(content, 0))
+    for tensor in model.subgraphs[0].tensors:
+        if tensor.quantization is not None and tensor.shape is not None and len(tensor.shape) == 1:
+            tensor.quantization.quantizedDimension = 0
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), IDENTIFIER)
+    return bytes(builder.Output())
+
+
 def check_steps(args, content, rng, folder):
     reference = interpreter(content, all_tensors=True)
     inputs = random_inputs(reference, rng)
@@ -131,9 +159,15 @@ def check_steps(args, content, rng, folder):
         reference.set_tensor(d["index"], a)
     reference.invoke()
     details = {d["index"]: d for d in reference.get_tensor_details()}
-    ops, total, within = SingleOps(content), 0, 0
+    ops, total, within, most = SingleOps(content), 0, 0, 0.0
+    made = {t for op in ops.graph.operators for t in op.outputs}
+    ops.settle({t: reference.get_tensor(t) for t in made | set(ops.graph.inputs)})
     for i in range(len(ops)):
+        if set(ops.graph.operators[i].outputs) <= set(ops.known):
+            continue  # a shape, computed
         op_content, fed = ops.extract(i)
+        if not fed and ops.known:
+            continue  # a part of a shape
         arrays = [shifted(reference.get_tensor(t), details[t]["quantization"][0] != 0) for t in fed]
         outputs, error = run_lathe(args.lathe, op_content, arrays, [details[t]["name"] for t in fed], folder)
         if outputs is None:
@@ -142,9 +176,10 @@ def check_steps(args, content, rng, folder):
         for got, t in zip(outputs, ops.graph.operators[i].outputs):
             worst, sqnr, share = compare(got, reference.get_tensor(t), details[t])
             total, within = total + got.size, within + share * got.size
+            most = max(most, worst)
             if share < 0.999 or args.all:
                 print(f"    {i:3} {ops.name(i):24} error {worst:10.4g}  sqnr {sqnr:6.1f} dB  within {100 * share:7.3f} %")
-    print(f"    operators: {len(ops)}, elements {total}, within a step {100 * within / max(total, 1):.4f} %")
+    print(f"    operators: {len(ops)}, elements {total}, largest error {most:.3g}, within a step {100 * within / max(total, 1):.4f} %")
 
 
 def check_model(args, path, rng, folder):
@@ -152,12 +187,13 @@ def check_model(args, path, rng, folder):
         content = f.read()
     label = "/".join(path.split("/")[-2:])
     try:
-        it = interpreter(content)
-    except (RuntimeError, ValueError) as e:
+        interpreter(repaired(content))
+    except (RuntimeError, ValueError):
         done = subprocess.run([args.lathe, "dump", path], capture_output=True, text=True)
         print(f"{label:58} the reference refuses it; lathe: exit status {done.returncode}, {len(done.stderr.splitlines())} lines")
         return
     worst, sqnr, share = 0.0, np.inf, 1.0
+    original, content = content, repaired(content)
     for _ in range(args.runs):
         it = interpreter(content)
         inputs = random_inputs(it, rng)
@@ -165,7 +201,7 @@ def check_model(args, path, rng, folder):
             it.set_tensor(d["index"], a)
         it.invoke()
         arrays = [shifted(a, d["quantization"][0] != 0) for d, a in zip(it.get_input_details(), inputs)]
-        outputs, error = run_lathe(args.lathe, content, arrays, feed_names(it), folder)
+        outputs, error = run_lathe(args.lathe, original, arrays, feed_names(it), folder)
         if outputs is None:
             print(f"{label:58} {error.splitlines()[0][-150:]}")
             return

@@ -32,7 +32,7 @@ def run_case(lathe, model, folder):
         tensor = graph.Tensors(graph.Inputs(i))
         dtype = TYPES[tensor.Type()]
         shape = tensor.ShapeAsNumpy() if tensor.ShapeLength() else []
-        name = tensor.Name().decode()
+        name = (tensor.Name() or b"").decode() or f"tensor:{graph.Inputs(i)}"  # as the importer calls it
         values = numbers(next(model.parent.glob(f"{model.stem}_input{i}_int*.csv")), dtype).reshape(shape)
         if dtype == np.int32 and model.stem.startswith("transpose_conv"):
             command += ["--const", name + "=" + ",".join(map(str, values))]

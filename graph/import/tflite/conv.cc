@@ -190,22 +190,46 @@ Result<void> import_transpose_conv(NodeImport& n) {
   return n.finish(Op::kConvTranspose2d, a, std::move(operands));
 }
 
+namespace {
+
+Result<Pool2dAttrs> pool_attrs(NodeImport& n, const fbs::PoolOptions& o, ValueId x) {
+  LATHE_CHECK_OK(expect_rank(n, x, 4, "the input"));
+  Pool2dAttrs a;
+  a.kernel[0] = o.filter_h();
+  a.kernel[1] = o.filter_w();
+  const Window window{o.padding(), {o.stride_h(), o.stride_w()}};
+  LATHE_CHECK_OK(apply_window(n, window, x, {a.kernel[0], a.kernel[1]}, a));
+  return a;
+}
+
+}  // namespace
+
 Result<void> import_pool(NodeImport& n) {
   const auto* o = n.options().options_as_Pool();
   if (o == nullptr) return no_options();
   constexpr int32_t kMaxPool = 17;
   LATHE_TRY(const ValueId x, n.value(0));
-  LATHE_CHECK_OK(expect_rank(n, x, 4, "the input"));
-  Pool2dAttrs a;
-  a.kernel[0] = o->filter_h();
-  a.kernel[1] = o->filter_w();
-  const Window window{o->padding(), {o->stride_h(), o->stride_w()}};
-  LATHE_CHECK_OK(apply_window(n, window, x, {a.kernel[0], a.kernel[1]}, a));
+  LATHE_TRY(const Pool2dAttrs a, pool_attrs(n, *o, x));
   LATHE_TRY(const ActivationBounds bounds, activation_bounds(o->activation()));
   const Op op = n.op().code == kMaxPool ? Op::kMaxPool2d : Op::kAvgPool2d;
   if (bounds.lo == -kInfinity && bounds.hi == kInfinity) return n.finish(op, a, {x});
   LATHE_TRY(const ValueId y, n.emit("pool", op, a, {x}, n.quant(x)));
   return n.finish(Op::kClamp, ClampAttrs{bounds.lo, bounds.hi}, {y});
+}
+
+// The root of the mean of squares.
+Result<void> import_l2_pool(NodeImport& n) {
+  const auto* o = n.options().options_as_Pool();
+  if (o == nullptr) return no_options();
+  LATHE_TRY(ValueId x, n.value(0));
+  LATHE_TRY(x, n.real(x));
+  LATHE_TRY(const Pool2dAttrs a, pool_attrs(n, *o, x));
+  LATHE_TRY(const ActivationBounds bounds, activation_bounds(o->activation()));
+  LATHE_TRY(const ValueId squares, n.emit("squares", Op::kMul, BinaryAttrs{}, {x, x}));
+  LATHE_TRY(const ValueId means, n.emit("means", Op::kAvgPool2d, a, {squares}));
+  LATHE_TRY(const ValueId roots, n.emit("roots", Op::kSqrt, NoAttrs{}, {means}));
+  if (bounds.lo == -kInfinity && bounds.hi == kInfinity) return n.finish_value(roots);
+  return n.finish(Op::kClamp, ClampAttrs{bounds.lo, bounds.hi}, {roots});
 }
 
 namespace {

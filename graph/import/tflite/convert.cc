@@ -96,17 +96,18 @@ Result<std::vector<float>> Builder::real_elements(ValueId v) {
     const std::span<const float> data = value.constant.as<float>();
     return std::vector<float>(data.begin(), data.end());
   }
-  if (value.type.dtype != DType::kS8 || !value.quant)
+  const bool is_wide = value.type.dtype == DType::kS16;
+  if ((value.type.dtype != DType::kS8 && !is_wide) || !value.quant)
     return fail(Code::kUnsupported, "'" + value.name + "' is " + dtype_name(value.type.dtype) + ", which has no real values");
   const Quant& q = *value.quant;
-  const std::span<const int8_t> data = value.constant.as<int8_t>();
-  size_t inner = data.size();
+  size_t inner = value.constant.bytes.size() / dtype_bytes(value.type.dtype);
+  std::vector<float> out(inner);
   for (int32_t i = 0; i <= q.axis; ++i)
     inner /= static_cast<size_t>(*graph.dims().value(value.type.dims[static_cast<size_t>(i)]));
-  std::vector<float> out(data.size());
   for (size_t i = 0; i < out.size(); ++i) {
     const size_t c = q.axis == -1 ? 0 : i / inner % q.scales.size();
-    out[i] = static_cast<float>(data[i] - q.zero_points[c]) * q.scales[c];
+    const int32_t v = is_wide ? value.constant.as<int16_t>()[i] : value.constant.as<int8_t>()[i];
+    out[i] = static_cast<float>(v - q.zero_points[c]) * q.scales[c];
   }
   return out;
 }

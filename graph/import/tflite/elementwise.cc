@@ -133,6 +133,10 @@ Result<void> import_elu(NodeImport& n) {
 
 Result<void> import_neg(NodeImport& n) {
   LATHE_TRY(const ValueId x, real_operand(n, 0));
+  if (n.type(x).dtype != DType::kF32) {
+    LATHE_TRY(const ValueId zero, n.number("zero", n.type(x).dtype, 0));
+    return n.finish(Op::kSub, BinaryAttrs{}, {zero, x});
+  }
   LATHE_TRY(const ValueId minus_one, n.real_constant("factor", -1.0f));
   LATHE_TRY(const ValueId y, n.emit("real", Op::kMul, BinaryAttrs{}, {x, minus_one}));
   return n.finish_value(y);
@@ -158,6 +162,36 @@ Result<void> import_squared_difference(NodeImport& n) {
   LATHE_TRY(const ValueId d, n.emit("difference", Op::kSub, BinaryAttrs{}, {a, b}));
   LATHE_TRY(const ValueId y, n.emit("real", Op::kMul, BinaryAttrs{}, {d, d}));
   return n.finish_value(y);
+}
+
+// Of integers, what the remainder leaves divides without rest.
+Result<void> import_floor_div(NodeImport& n) {
+  LATHE_TRY(const ValueId a, real_operand(n, 0));
+  LATHE_TRY(const ValueId b, real_operand(n, 1));
+  if (n.type(a).dtype == DType::kF32) {
+    LATHE_TRY(const ValueId quotient, n.emit("quotient", Op::kDiv, BinaryAttrs{}, {a, b}));
+    LATHE_TRY(const ValueId y, n.emit("real", Op::kFloor, NoAttrs{}, {quotient}));
+    return n.finish_value(y);
+  }
+  LATHE_TRY(const ValueId rest, n.emit("rest", Op::kMod, ModAttrs{}, {a, b}));
+  LATHE_TRY(const ValueId multiple, n.emit("multiple", Op::kSub, BinaryAttrs{}, {a, rest}));
+  return n.finish(Op::kDiv, BinaryAttrs{}, {multiple, b});
+}
+
+Result<void> import_floor_mod(NodeImport& n) {
+  LATHE_TRY(const ValueId a, real_operand(n, 0));
+  LATHE_TRY(const ValueId b, real_operand(n, 1));
+  LATHE_TRY(const ValueId y, n.emit("real", Op::kMod, ModAttrs{}, {a, b}));
+  return n.finish_value(y);
+}
+
+Result<void> import_add_n(NodeImport& n) {
+  LATHE_TRY(ValueId sum, real_operand(n, 0));
+  for (size_t i = 1; i < n.input_count(); ++i) {
+    LATHE_TRY(const ValueId x, real_operand(n, i));
+    LATHE_TRY(sum, n.emit("sum", Op::kAdd, BinaryAttrs{}, {sum, x}));
+  }
+  return n.finish_value(sum);
 }
 
 // Small whole powers are products.

@@ -30,6 +30,7 @@ class Import {
   Result<void> read_outputs();
   // The list of what is missing, if anything is.
   Result<void> check_supported() const;
+  Result<void> write_state() { return builder_.write_resources(); }
   Result<Graph> finish();
 
  private:
@@ -141,7 +142,9 @@ Result<void> Import::check_named(const char* what, const std::string& name) cons
 
 // Operands are made before they are read, results once.
 Result<void> Import::check_operator(const FileOperator& op) const {
-  if (op.outputs.empty()) return fail(Code::kUnsupported, "it has no output");
+  constexpr int32_t kCallOnce = 129, kAssignVariable = 144;
+  const bool has_results = op.code != kCallOnce && op.code != kAssignVariable;
+  if (has_results && op.outputs.empty()) return fail(Code::kUnsupported, "it has no output");
   for (const int32_t t : op.inputs) {
     if (t < 0) continue;
     const auto i = static_cast<size_t>(t);
@@ -171,7 +174,7 @@ Result<void> Import::run_import(const FileOperator& op) {
   NodeImport n(builder_, op);
   LATHE_CHECK_OK(known->import(n));
   for (const int32_t t : op.outputs)
-    if (builder_.values[static_cast<size_t>(t)] == kNoId)
+    if (builder_.values[static_cast<size_t>(t)] == kNoId && !builder_.handles.contains(t))
       return fail(Code::kUnsupported, "output " + tensor_label(t) + " is not supported");
   return {};
 }
@@ -265,6 +268,7 @@ Result<Graph> import_file(const FileModel& model, std::shared_ptr<const void> ow
   LATHE_CHECK_OK(import.import_operators());
   LATHE_CHECK_OK(import.read_outputs());
   LATHE_CHECK_OK(import.check_supported());
+  LATHE_CHECK_OK(import.write_state());
   return import.finish();
 }
 

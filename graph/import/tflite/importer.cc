@@ -106,7 +106,7 @@ std::string Builder::node_name(const std::string& stem) {
 
 Result<void> Builder::charge(size_t bytes) {
   if (bytes > budget_)
-    return fail(Code::kUnsupported, "converted constants take more memory than a file of this size may ask for");
+    return fail(Code::kUnsupported, "its constants and layers take more memory than a file of this size may ask for");
   budget_ -= bytes;
   return {};
 }
@@ -139,7 +139,9 @@ Result<ValueId> Builder::value(int32_t tensor) {
 }
 
 NodeImport::NodeImport(Builder& builder, const FileOperator& op)
-    : builder_(builder), op_(op), name_(builder.names[static_cast<size_t>(op.outputs[0])]) {}
+    : builder_(builder),
+      op_(op),
+      name_(op.outputs.empty() ? "operator:" + std::to_string(op.code) : builder.names[static_cast<size_t>(op.outputs[0])]) {}
 
 Result<ValueId> NodeImport::value(size_t i) {
   if (!has_input(i)) return fail(Code::kInvalidArgument, "input " + std::to_string(i) + " is missing");
@@ -206,6 +208,15 @@ Result<ValueId> NodeImport::add(const std::string& tag, Op op, Attrs attrs, std:
 Result<ValueId> NodeImport::emit(const std::string& tag, Op op, Attrs attrs, std::vector<ValueId> inputs,
                                  std::optional<Quant> quant) {
   return add(tag, op, std::move(attrs), std::move(inputs), builder_.value_name(stem(tag)), std::move(quant));
+}
+
+Result<std::vector<ValueId>> NodeImport::emit_all(const std::string& tag, Op op, Attrs attrs, std::vector<ValueId> inputs) {
+  Graph& graph = builder_.graph;
+  std::vector<std::string> results;
+  for (size_t i = 0; i < op_def(op).outputs; ++i) results.push_back(builder_.value_name(stem(tag + std::to_string(i))));
+  LATHE_TRY(const NodeId node,
+            graph.add_node(op, std::move(attrs), std::move(inputs), builder_.node_name(stem(tag)), std::move(results)));
+  return graph.node(node).outputs;
 }
 
 Result<void> NodeImport::bind(ValueId v, size_t output) {
@@ -328,6 +339,26 @@ Result<ValueId> NodeImport::integers_constant(const std::string& tag, const std:
 Result<ValueId> NodeImport::real_constant(const std::string& tag, float value) {
   return builder_.graph.add_constant(builder_.value_name(stem(tag)), {DType::kF32, {}},
                                      Constant::of(std::vector<float>{value}));
+}
+
+Result<ValueId> NodeImport::number(const std::string& tag, DType dtype, int64_t value) {
+  Constant c;
+  switch (dtype) {
+    case DType::kF32: c = Constant::of(std::vector<float>{static_cast<float>(value)}); break;
+    case DType::kS8:
+    case DType::kU8:
+    case DType::kBool: c = Constant::of(std::vector<uint8_t>{static_cast<uint8_t>(value)}); break;
+    case DType::kS16: c = Constant::of(std::vector<int16_t>{static_cast<int16_t>(value)}); break;
+    case DType::kS32: c = Constant::of(std::vector<int32_t>{static_cast<int32_t>(value)}); break;
+    case DType::kS64: c = Constant::of(std::vector<int64_t>{value}); break;
+    default: return fail(Code::kUnsupported, std::string("element type ") + dtype_name(dtype) + " is not supported");
+  }
+  return builder_.graph.add_constant(builder_.value_name(stem(tag)), {dtype, {}}, std::move(c));
+}
+
+Result<ValueId> NodeImport::extents(const std::string& tag, ValueId v) {
+  if (builder_.graph.value(v).contents) return v;
+  return emit(tag, Op::kExtents, ExtentsAttrs{static_cast<int32_t>(dims().unused_data_tensor())}, {v});
 }
 
 }  // namespace lathe::tflite

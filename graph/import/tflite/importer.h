@@ -33,6 +33,13 @@ Result<DType> dtype_of(const FileTensor& t);
 // has none.
 Result<std::optional<Quant>> quant_of(const FileTensor& t);
 
+// A variable that operators read and write by name.
+struct Resource {
+  const FileTensor* initial = nullptr;  // the constant that the file assigns before the first run
+  ValueId variable = kNoId;             // once it is read or written
+  ValueId held = kNoId;                 // what it holds after the operators imported so far
+};
+
 // The graph that is being built from one subgraph.
 class Builder {
  public:
@@ -46,6 +53,9 @@ class Builder {
   std::vector<ValueId> values;     // by tensor: its value, once it has one
   std::vector<bool> blocked;       // by tensor: made by an operator that could not be imported
   std::vector<std::string> names;  // by tensor: unique
+  // Resource variables, by name, and the names behind the tensors that are handles of them (variables.cc).
+  std::map<std::string, Resource> resources;
+  std::map<int32_t, std::string> handles;
 
   std::string value_name(const std::string& stem);
   std::string node_name(const std::string& stem);
@@ -59,11 +69,13 @@ class Builder {
     return Constant::of(elems);
   }
   Result<void> charge(size_t bytes);
-  // The elements of a constant, f32 or quantized s8, as real values: q - z times its channel's scale, each one float32
+  // The elements of a constant, f32 or quantized s8 or s16, as real values: q - z times its channel's scale, each one float32
   // operation.
   Result<std::vector<float>> real_elements(ValueId v);
   // The variable that holds the state of a tensor that keeps its value between runs: real values, 0 at first.
   Result<ValueId> state(int32_t tensor);
+  // Assigns to every resource variable what it holds at the end: until then readers see the value of the last run.
+  Result<void> write_resources();
   std::vector<Dim> dims_of(std::span<const int32_t> dims) const;
 
  private:
@@ -110,6 +122,8 @@ class NodeImport {
   // Appends a node and gives its result. `tag` tells several nodes of one operator apart.
   Result<ValueId> emit(const std::string& tag, Op op, Attrs attrs, std::vector<ValueId> inputs,
                        std::optional<Quant> quant = {});
+  // The same for an op of several results.
+  Result<std::vector<ValueId>> emit_all(const std::string& tag, Op op, Attrs attrs, std::vector<ValueId> inputs);
   // The node whose result is output `output`.
   Result<void> finish(Op op, Attrs attrs, std::vector<ValueId> inputs, size_t output = 0);
   // v, a real value or an integer, becomes output `output`; regridded if the file gives it other parameters.
@@ -125,6 +139,10 @@ class NodeImport {
   Result<std::vector<ValueId>> few_parts(int32_t axis, std::vector<ValueId> parts, const std::optional<Quant>& grid);
   Result<ValueId> integers_constant(const std::string& tag, const std::vector<int64_t>& values);
   Result<ValueId> real_constant(const std::string& tag, float value);
+  // A number of type `dtype`: float, an integer or bool.
+  Result<ValueId> number(const std::string& tag, DType dtype, int64_t value);
+  // A small integer tensor as dims: where its elements depend on data, they are known when what makes them has run.
+  Result<ValueId> extents(const std::string& tag, ValueId v);
 
  private:
   std::string stem(const std::string& tag) const { return tag.empty() ? name_ : name_ + ":" + tag; }

@@ -5,7 +5,8 @@ namespace lathe::tflite {
 namespace {
 
 namespace code {
-constexpr int32_t kLess = 58, kGreater = 61, kGreaterEqual = 62, kLessEqual = 63, kNotEqual = 72, kLogicalOr = 84, kLogicalAnd = 86;
+constexpr int32_t kLess = 58, kGreater = 61, kGreaterEqual = 62, kLessEqual = 63, kNotEqual = 72;
+constexpr int32_t kSelect = 64, kLogicalOr = 84, kLogicalAnd = 86;
 }
 
 Result<ValueId> all_true(NodeImport& n) {
@@ -39,7 +40,9 @@ Result<void> import_comparison(NodeImport& n) {
 Result<void> import_logical(NodeImport& n) {
   LATHE_TRY(const ValueId a, n.value(0));
   LATHE_TRY(const ValueId b, n.value(1));
-  return n.finish(n.op().code == code::kLogicalOr ? Op::kBitOr : Op::kBitAnd, NoAttrs{}, {a, b});
+  const int32_t number = n.op().code;
+  const Op op = number == code::kLogicalOr ? Op::kBitOr : number == code::kLogicalAnd ? Op::kBitAnd : Op::kBitXor;
+  return n.finish(op, NoAttrs{}, {a, b});
 }
 
 Result<void> import_logical_not(NodeImport& n) {
@@ -48,12 +51,18 @@ Result<void> import_logical_not(NodeImport& n) {
   return n.finish(Op::kBitXor, NoAttrs{}, {x, yes});
 }
 
+// A vector of conditions of SELECT is for the first axis, not the last as broadcasting would have it.
 Result<void> import_select(NodeImport& n) {
-  LATHE_TRY(const ValueId condition, n.value(0));
+  LATHE_TRY(ValueId condition, n.value(0));
   LATHE_TRY(ValueId a, n.value(1));
   LATHE_TRY(a, n.real(a));
   LATHE_TRY(ValueId b, n.value(2));
   LATHE_TRY(b, n.real(b));
+  if (n.op().code == code::kSelect && n.rank(condition) == 1 && n.rank(a) > 1) {
+    std::vector<Dim> dims(n.rank(a), n.dims().constant(1));
+    dims[0] = n.type(condition).dims[0];
+    LATHE_TRY(condition, n.reshaped("rows", condition, dims));
+  }
   LATHE_TRY(const ValueId y, n.emit("chosen", Op::kWhere, NoAttrs{}, {condition, a, b}));
   return n.finish_value(y);
 }

@@ -289,16 +289,6 @@ Result<void> import_strided_slice(NodeImport& n) {
   return n.finish_reshaped(part, dims);
 }
 
-Result<void> import_gather(NodeImport& n) {
-  const auto* o = n.options().options_as_Gather();
-  if (o != nullptr && o->batch_dims() != 0)
-    return fail(Code::kUnsupported, std::to_string(o->batch_dims()) + " batch dims are not supported");
-  LATHE_TRY(const ValueId x, n.value(0));
-  LATHE_TRY(const ValueId indices, n.value(1));
-  LATHE_TRY(const int32_t axis, n.normalized_axis(o == nullptr ? 0 : o->axis(), n.rank(x)));
-  return n.finish(Op::kGather, AxisAttrs{axis}, {x, indices});
-}
-
 namespace {
 
 // [rank, 2] numbers: before and after, per axis.

@@ -1,4 +1,4 @@
-// Borders between real and quantized values, casts and shapes.
+// Borders between real and quantized values, and casts.
 #include "graph/import/tflite/importer.h"
 
 namespace lathe::tflite {
@@ -21,14 +21,6 @@ Result<void> import_cast(NodeImport& n) {
   LATHE_TRY(const ValueId x, n.value(0));
   LATHE_TRY(const DType to, dtype_of(n.output()));
   return n.finish(Op::kCast, CastAttrs{static_cast<int32_t>(to)}, {x});
-}
-
-Result<void> import_shape(NodeImport& n) {
-  LATHE_TRY(const ValueId x, n.value(0));
-  LATHE_TRY(const DType to, dtype_of(n.output()));
-  LATHE_TRY(const ValueId shape, n.emit("shape", Op::kShape, NoAttrs{}, {x}));
-  if (to == DType::kS64) return n.finish_value(shape);
-  return n.finish(Op::kCast, CastAttrs{static_cast<int32_t>(to)}, {shape});
 }
 
 }  // namespace lathe::tflite

@@ -8,8 +8,10 @@ Op reduce_op(int32_t number) {
   switch (number) {
     case 74: return Op::kReduceSum;
     case 81: return Op::kReduceProd;
-    case 82: return Op::kReduceMax;
-    case 89: return Op::kReduceMin;
+    case 82:
+    case 91: return Op::kReduceMax;  // of bools: any
+    case 89:
+    case 140: return Op::kReduceMin;  // all
     default: return Op::kMean;
   }
 }
@@ -73,6 +75,39 @@ Result<void> import_cumsum(NodeImport& n) {
   a.exclusive = o != nullptr && o->exclusive() ? 1 : 0;
   a.reverse = o != nullptr && o->reverse() ? 1 : 0;
   return n.finish(Op::kCumSum, a, {x});
+}
+
+// x / (bias + alpha sum of squares of the channels at most `radius` away) ^ beta. The sum is size times a mean over a window
+// that counts what lies outside as 0.
+Result<void> import_local_response_normalization(NodeImport& n) {
+  constexpr int32_t kMaxRadius = 512;
+  const auto* o = n.options().options_as_Lrn();
+  if (o == nullptr) return fail(Code::kCorrupt, "its options are missing");
+  LATHE_TRY(ValueId x, n.value(0));
+  LATHE_TRY(x, n.real(x));
+  if (n.rank(x) == 0 || o->radius() < 0 || o->radius() > kMaxRadius)
+    return fail(Code::kInvalidArgument,
+                "radius " + std::to_string(o->radius()) + " on an input of rank " + std::to_string(n.rank(x)));
+  const std::vector<Dim> dims = n.type(x).dims;
+  Dim rows = n.dims().constant(1);
+  for (size_t i = 0; i + 1 < dims.size(); ++i) rows = n.dims().mul(rows, dims[i]);
+  const Dim one = n.dims().constant(1);
+  Pool2dAttrs pool;
+  pool.kernel[0] = 2 * o->radius() + 1;
+  pool.pad[0] = pool.pad[2] = o->radius();
+  pool.count_pad = 1;
+  LATHE_TRY(const ValueId squares, n.emit("squares", Op::kMul, BinaryAttrs{}, {x, x}));
+  LATHE_TRY(const ValueId lines, n.reshaped("lines", squares, {rows, dims.back(), one, one}));
+  LATHE_TRY(const ValueId means, n.emit("means", Op::kAvgPool2d, pool, {lines}));
+  LATHE_TRY(const ValueId mean, n.reshaped("mean", means, dims));
+  LATHE_TRY(const ValueId alpha, n.real_constant("alpha", o->alpha() * static_cast<float>(pool.kernel[0])));
+  LATHE_TRY(const ValueId scaled, n.emit("scaled", Op::kMul, BinaryAttrs{}, {mean, alpha}));
+  LATHE_TRY(const ValueId bias, n.real_constant("bias", o->bias()));
+  LATHE_TRY(const ValueId base, n.emit("base", Op::kAdd, BinaryAttrs{}, {scaled, bias}));
+  LATHE_TRY(const ValueId beta, n.real_constant("beta", o->beta()));
+  LATHE_TRY(const ValueId power, n.emit("power", Op::kPow, NoAttrs{}, {base, beta}));
+  LATHE_TRY(const ValueId y, n.emit("real", Op::kDiv, BinaryAttrs{}, {x, power}));
+  return n.finish_value(y);
 }
 
 // x / sqrt(max(sum of squares along the last axis, epsilon)).

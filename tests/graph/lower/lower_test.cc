@@ -234,6 +234,10 @@ TEST_CASE("what cannot be lowered is named") {
           "input %x : s16[1,4] quant(scale=1, zero_point=0)\nconstant %w : s16[1,4] quant(scale=1, zero_point=0) = [1, 2, 3, 4]\n"
           "%y : s16[1,1] quant(scale=1, zero_point=0) = FullyConnected \"fc\" (%x, %w)\noutput %y\n") ==
       "FullyConnected 'fc': no kernel for s16 operands");
+  CHECK(lower_error("input %x : s16[1,2] quant(scale=1, zero_point=1, qmin=-32768, qmax=32767)\n"
+                    "constant %w : s8[1,2] quant(scale=1, zero_point=0) = [1, 2]\n"
+                    "%y : s16[1,1] quant(scale=1, zero_point=0, qmin=-32768, qmax=32767) = FullyConnected \"fc\" (%x, %w)\n"
+                    "output %y\n") == "FullyConnected 'fc': activations of 16 bits with a zero point");
 }
 
 }  // namespace
