@@ -58,11 +58,25 @@ bool export_as_name(Exporter& out, const Node& node) {
   return true;
 }
 
+// QDQ is written for 8 bits; integer biases are constants.
+Result<void> check_widths(const Exporter& out, const std::vector<ValueId>& values) {
+  for (const ValueId v : values) {
+    if (v == kNoId || !out.graph.value(v).quant) continue;
+    const Value& value = out.graph.value(v);
+    const DType t = value.type.dtype;
+    if (t == DType::kS16 || (t == DType::kS32 && value.kind != ValueKind::kConstant))
+      return fail(Code::kUnsupported, std::string("a quantized value of type ") + dtype_name(t));
+  }
+  return {};
+}
+
 Result<void> export_node(Exporter& out, const Node& node) {
   const OpExport* op = find_op_export(node.op);
   if (op == nullptr || op->run == nullptr)
     return fail(Code::kUnsupported, op == nullptr ? "it is in no list of what ONNX has" : op->reason);
   if (!node.regions.empty()) return fail(Code::kUnsupported, "its regions cannot be written");
+  LATHE_CHECK_OK(check_widths(out, node.inputs));
+  LATHE_CHECK_OK(check_widths(out, node.outputs));
   if (export_as_name(out, node)) return {};
   Choice choice = choose_layout(out, *op, node);
   NodeExport e(out, node, std::move(choice.attrs), choice.operands_second, choice.result_second);

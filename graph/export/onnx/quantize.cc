@@ -16,8 +16,6 @@ std::vector<std::string> with_parameters(NodeExport& e, const std::string& x, co
 // Quantize, and Regrid: its operand's real numbers on the other grid.
 Result<void> export_quantize(NodeExport& e) {
   const Value& y = e.result_value();
-  if (y.type.dtype != DType::kS8)
-    return fail(Code::kUnsupported, std::string("a quantized value of type ") + dtype_name(y.type.dtype));
   const auto inputs = with_parameters(e, e.input(0), *y.quant, e.out().steps_type(e.node().outputs[0]));
   e.out().writer.node("QuantizeLinear", e.out().node_name(e.node().name), inputs,
                       {e.out().define_steps(e.node().outputs[0], e.channels_second())}, {});

@@ -320,6 +320,20 @@ TEST_CASE("what ONNX cannot express is an error that lists all of it") {
         "  node 'second' (DynamicFullyConnected): ONNX has no operator that quantizes rows on symmetric grids of their own");
 }
 
+TEST_CASE("integers of 16 bits that stand for real numbers are refused, whatever reads or makes them") {
+  const Graph graph = parsed(
+      "input %x : s16[1,8] quant(scale=1, zero_point=0, qmin=-32768, qmax=32767)\n"
+      "constant %w : s8[8,8] quant(scale=1, zero_point=0) = splat 1\n"
+      "%y : s16[1,8] quant(scale=1, zero_point=0, qmin=-32768, qmax=32767) = FullyConnected \"fc\" (%x, %w)\n"
+      "%z = Dequantize \"border\" (%y)\noutput %z\n");
+  const auto file = export_onnx(graph);
+  REQUIRE(!file);
+  CHECK(file.error().message ==
+        "2 nodes cannot be exported:\n"
+        "  node 'fc' (FullyConnected): a quantized value of type s16\n"
+        "  node 'border' (Dequantize): a quantized value of type s16");
+}
+
 TEST_CASE("import, export, import gives the same graph, for every model that can be imported") {
   const std::string folder = data_path("models");
   if (folder.empty()) {
