@@ -180,7 +180,13 @@ Result<std::vector<float>> NodeImport::reals(std::string_view attribute) {
   return a == nullptr ? std::vector<float>{} : a->floats;
 }
 
+// An operand that the operator's form needs, whatever least number its list has.
+static tl::unexpected<Error> missing(size_t i) {
+  return fail(Code::kInvalidArgument, "input " + std::to_string(i) + " is missing");
+}
+
 Binding NodeImport::stored_binding(size_t i) const {
+  if (!has_input(i)) return {};
   const auto it = builder_.names.find(proto_.inputs[i]);
   return it == builder_.names.end() ? Binding{} : it->second;
 }
@@ -192,6 +198,7 @@ Binding NodeImport::binding(size_t i) const {
 }
 
 int32_t NodeImport::elem_type(size_t i) const {
+  if (!has_input(i)) return 0;
   const auto stated = builder_.elem_types.find(proto_.inputs[i]);
   if (stated != builder_.elem_types.end() && stated->second != 0) return stated->second;
   const Binding b = binding(i);
@@ -200,19 +207,21 @@ int32_t NodeImport::elem_type(size_t i) const {
 }
 
 Result<ValueId> NodeImport::value(size_t i) {
-  if (!has_input(i)) return fail(Code::kInvalidArgument, "input " + std::to_string(i) + " is missing");
+  if (!has_input(i)) return missing(i);
   const auto it = builder_.names.find(proto_.inputs[i]);
   if (it == builder_.names.end() || it->second.blocked()) return blocked();
   return builder_.materialize(it->second);
 }
 
 Result<std::shared_ptr<const ConstTensor>> NodeImport::constant(size_t i) {
+  if (!has_input(i)) return missing(i);
   const Binding b = binding(i);
   if (b.blocked()) return blocked();
   return b.tensor;
 }
 
 Result<std::shared_ptr<const ConstTensor>> NodeImport::weight(size_t i) {
+  if (!has_input(i)) return missing(i);
   const Binding b = stored_binding(i);
   if (b.blocked()) return blocked();
   return b.tensor;
@@ -226,6 +235,7 @@ Result<std::vector<Binding>> NodeImport::import_body(std::string_view attribute,
 }
 
 Result<std::shared_ptr<const ConstTensor>> NodeImport::known_tensor(size_t i) {
+  if (!has_input(i)) return missing(i);
   const auto it = builder_.names.find(proto_.inputs[i]);
   if (it == builder_.names.end() || it->second.blocked()) return blocked();
   Binding& b = it->second;
@@ -239,6 +249,7 @@ Result<std::shared_ptr<const ConstTensor>> NodeImport::known_tensor(size_t i) {
 }
 
 Result<std::vector<Dim>> NodeImport::known_dims(size_t i, const char* what) {
+  if (!has_input(i)) return missing(i);
   const Binding b = binding(i);
   if (b.blocked()) return blocked();
   const DType dtype = b.tensor ? b.tensor->dtype : type(b.value).dtype;

@@ -98,6 +98,27 @@ TEST_CASE("names that are missing, doubled or empty are errors") {
   CHECK(contains(error_of(absent.import()), "input 0 is missing"));
 }
 
+TEST_CASE("every operator with few and with many operands is imported or refused") {
+  CHECK(contains(error_of(one_node(11, "TopK", {4}).import()), "input 1 is missing"));
+  constexpr size_t kVariadic = 4;
+  const struct {
+    const char* op;
+    size_t least, most;
+  } operators[] = {
+#define ONNX_OP(name, since, least, most, function) {#name, least, most},
+#include "graph/import/onnx/ops.inc"
+#undef ONNX_OP
+  };
+  for (const auto& o : operators)
+    for (const int64_t opset : {7, 10, 13, 19, 28})
+      for (size_t n = o.least; n <= o.most; ++n) {
+        const TestModel m = one_node(opset, o.op, {2, 3}, {}, std::vector<std::string>(n > 0 ? n - 1 : 0, "x"));
+        CAPTURE(std::string(o.op));
+        if (const auto g = m.import()) CHECK(verify(*g).has_value());
+        else CHECK(!g.error().message.empty());
+      }
+}
+
 TEST_CASE("ill-typed graphs are errors that name the node") {
   TestModel types{.opset = 13};
   types.input("x", {4})
