@@ -4,25 +4,15 @@
 // keyed by name, because names survive copying and files.
 #pragma once
 #include <cstdint>
-#include <functional>
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "graph/ir.h"
 #include "quant/observer.h"
-#include "runtime/host/session.h"
+#include "quant/sample_runner.h"
 
 namespace lathe {
-
-// Samples for calibration, made by the caller from a data set. fill(i, inputs) writes sample i: one dense buffer per
-// graph input, of its own element type (batch 1, sizes as the bound shapes say). Errors are returned unchanged.
-struct SampleSource {
-  uint64_t count = 0;
-  std::function<Result<void>(uint64_t index, const std::vector<void*>& inputs)> fill;
-  std::function<void(uint64_t done)> on_progress;  // may be empty
-};
 
 struct CalibrationOptions {
   ObserverOptions observer;

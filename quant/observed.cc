@@ -30,7 +30,7 @@ std::vector<ObservedValue> observed_values(const Calibration& calibration) {
     if (observer.empty()) continue;
     const Range r = observer.range();
     out.push_back({name, static_cast<float>(r.min), static_cast<float>(r.max), coarse_bins(observer.histogram(), r),
-                   observer_name(calibration.observer.kind)});
+                   observer_name(observer.kind())});
   }
   return out;
 }

@@ -3,17 +3,19 @@
 #include <algorithm>
 #include <string>
 
+#include "quant/range_search.h"
+
 namespace lathe {
 namespace {
 
-constexpr const char* kNames[] = {"minmax", "moving-average", "percentile"};
+constexpr const char* kNames[] = {"minmax", "moving-average", "percentile", "entropy", "mse", "auto"};
 
 }  // namespace
 
 Result<ObserverKind> parse_observer(std::string_view name) {
   for (size_t i = 0; i < std::size(kNames); ++i)
     if (name == kNames[i]) return static_cast<ObserverKind>(i);
-  return fail(Code::kInvalidArgument, "unknown observer '" + std::string(name) + "' (minmax, moving-average, percentile)");
+  return fail(Code::kInvalidArgument, "unknown observer '" + std::string(name) + "' (minmax, moving-average, percentile, entropy, mse, auto)");
 }
 
 const char* observer_name(ObserverKind kind) { return kNames[static_cast<size_t>(kind)]; }
@@ -21,7 +23,6 @@ const char* observer_name(ObserverKind kind) { return kNames[static_cast<size_t>
 void Observer::add(std::span<const float> values) {
   if (values.empty()) return;
   histogram_.add(values);
-  if (options_.kind != ObserverKind::kMovingAverage) return;
   const auto [lo, hi] = std::minmax_element(values.begin(), values.end());
   if (first_) {
     average_ = {*lo, *hi};
@@ -32,17 +33,23 @@ void Observer::add(std::span<const float> values) {
   first_ = false;
 }
 
-Range Observer::range() const {
-  switch (options_.kind) {
-    case ObserverKind::kMinMax:
-      return {histogram_.min(), histogram_.max()};
+Range Observer::range(ObserverKind kind) const {
+  switch (kind) {
     case ObserverKind::kMovingAverage:
       return average_;
-    case ObserverKind::kPercentile:
+    case ObserverKind::kPercentile: {
+      const double tail = (100.0 - options_.percentile) / 200.0;
+      return {histogram_.lower_edge(tail), histogram_.upper_edge(tail)};
+    }
+    case ObserverKind::kEntropy:
+      return entropy_range(histogram_);
+    case ObserverKind::kMse:
+      return mse_range(histogram_);
+    case ObserverKind::kMinMax:
+    case ObserverKind::kAuto:
       break;
   }
-  const double tail = (100.0 - options_.percentile) / 200.0;
-  return {histogram_.lower_edge(tail), histogram_.upper_edge(tail)};
+  return {histogram_.min(), histogram_.max()};
 }
 
 }  // namespace lathe

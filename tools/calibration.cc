@@ -27,7 +27,7 @@ void CalibrationFlags::add_to(CLI::App& app) {
   app.add_option("--samples", samples, "calibration samples, spread evenly over the split")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
-  app.add_option("--observer", observer, "minmax, moving-average or percentile")->capture_default_str();
+  app.add_option("--observer", observer, "minmax, moving-average, percentile, entropy, mse, or auto: for every tensor the one that disturbs the outputs least")->capture_default_str();
   app.add_option("--percentile", percentile, "of the values that --observer percentile keeps")
       ->capture_default_str()
       ->check(CLI::Range(50.0, 100.0));

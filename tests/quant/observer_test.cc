@@ -7,6 +7,7 @@
 
 #include "quant/grid.h"
 #include "quant/observer.h"
+#include "quant/range_search.h"
 
 using namespace lathe;
 
@@ -119,6 +120,60 @@ TEST_CASE("moving average follows the samples in order") {
   CHECK(observer.range().max == 3.0);
 }
 
+TEST_CASE("entropy cuts what is rare and far, and keeps what is not") {
+  auto values = random_values(200000, 1.0f, 5);
+  values.push_back(400.0f);
+  Observer far({.kind = ObserverKind::kEntropy});
+  far.add(values);
+  CHECK(far.range().max < 40.0);
+  CHECK(far.range().max > 2.0);
+  CHECK(far.range().min == *std::min_element(values.begin(), values.end()));
+  std::vector<float> uniform(100000);
+  for (size_t i = 0; i < uniform.size(); ++i) uniform[i] = static_cast<float>(i) / 50000.0f;
+  Observer even({.kind = ObserverKind::kEntropy});
+  even.add(uniform);
+  CHECK(even.range().min == 0.0);
+  CHECK(even.range().max > 1.9);
+}
+
+TEST_CASE("no other observer's range has less squared error than mse's") {
+  for (const float power : {1.0f, 2.0f, 3.0f}) {
+    CAPTURE(power);
+    Observer o({.kind = ObserverKind::kMse});
+    auto values = random_values(50000, 1.0f, 6);
+    for (float& v : values) v = std::copysign(std::pow(std::fabs(v), power), v);
+    o.add(values);
+    const double least = quantization_error(o.histogram(), o.range());
+    for (const ObserverKind kind : kRangeKinds) CHECK(least <= quantization_error(o.histogram(), o.range(kind)));
+    if (power == 3) CHECK(least < 0.99 * quantization_error(o.histogram(), o.range(ObserverKind::kMinMax)));
+  }
+}
+
+TEST_CASE("every observer gives a range for constants, zeros, one value and one sign") {
+  for (const ObserverKind kind : kRangeKinds)
+    for (const std::vector<float>& values : {std::vector<float>(10, 0.0f), std::vector<float>(10, 3.0f), std::vector<float>{-2.5f},
+                                             std::vector<float>{-4, -3, -2, -1}, std::vector<float>{1e-42f, 2e-42f}}) {
+      CAPTURE(observer_name(kind));
+      CAPTURE(values[0]);
+      Observer o({.kind = kind});
+      o.add(values);
+      const Range r = o.range();
+      CHECK(r.min <= r.max);
+      CHECK(r.min >= *std::min_element(values.begin(), values.end()));
+      CHECK(r.max <= *std::max_element(values.begin(), values.end()));
+      CHECK(activation_params(r).scale > 0);
+    }
+}
+
+TEST_CASE("the error of a grid is what its steps and its ends cost") {
+  Histogram h;
+  h.add(std::vector<float>{0.0f, 0.0f, 255.0f, 255.0f});
+  // Bins are 1/8 wide: 0 stands for 1/16, 255 for itself, the largest value seen.
+  CHECK(quantization_error(h, {0, 255}) == doctest::Approx(1.0 / 512));
+  CHECK(quantization_error(h, {0, 127.5}) > 8000);
+  CHECK(mse_range(h).max == 255.0);
+}
+
 TEST_CASE("activation grids contain zero and never have an unusable scale") {
   const QuantParams p = activation_params({0.5, 2.0});
   CHECK(p.zero_point == -128);
@@ -183,6 +238,6 @@ TEST_CASE("a weight that is not finite is an error that names the element") {
 TEST_CASE("an unknown observer lists the known ones") {
   const auto k = parse_observer("entropie");
   REQUIRE_FALSE(k);
-  CHECK(k.error().message == "unknown observer 'entropie' (minmax, moving-average, percentile)");
+  CHECK(k.error().message == "unknown observer 'entropie' (minmax, moving-average, percentile, entropy, mse, auto)");
   CHECK(parse_observer("percentile") == ObserverKind::kPercentile);
 }

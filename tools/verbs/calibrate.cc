@@ -26,14 +26,17 @@ struct Options {
 
 void print_json(const CalibrationRun& run) {
   Tree tensors = Tree::array();
-  for (const auto& [name, r] : ranges_of(run.calibration)) {
+  for (const auto& [name, observer] : run.calibration.tensors) {
+    if (observer.empty()) continue;
+    const Range r = observer.range();
     const QuantParams p = activation_params(r);
     tensors.push(Tree(Tree::table()
                           .set("name", name)
                           .set("min", r.min)
                           .set("max", r.max)
                           .set("scale", static_cast<double>(p.scale))
-                          .set("zero_point", p.zero_point)));
+                          .set("zero_point", p.zero_point)
+                          .set("observer", observer_name(observer.kind()))));
   }
   Tree out = Tree::table();
   out.set("samples", run.calibration.samples)
@@ -45,14 +48,16 @@ void print_json(const CalibrationRun& run) {
 
 void print_text(const CalibrationRun& run) {
   if (!run.note.empty()) std::printf("note: %s\n", run.note.c_str());
-  Table table({"tensor", "min", "max", "scale", "zero_point"});
-  for (const auto& [name, r] : ranges_of(run.calibration)) {
+  Table table({"tensor", "min", "max", "scale", "zero_point", "observer"});
+  for (const auto& [name, observer] : run.calibration.tensors) {
+    if (observer.empty()) continue;
+    const Range r = observer.range();
     const QuantParams p = activation_params(r);
     char lo[32], hi[32], scale[32];
     std::snprintf(lo, sizeof lo, "%.5g", r.min);
     std::snprintf(hi, sizeof hi, "%.5g", r.max);
     std::snprintf(scale, sizeof scale, "%.6g", static_cast<double>(p.scale));
-    table.add({name, lo, hi, scale, std::to_string(p.zero_point)});
+    table.add({name, lo, hi, scale, std::to_string(p.zero_point), observer_name(observer.kind())});
   }
   std::printf("%s%llu samples of split '%s', observer %s\n", table.text().c_str(),
               static_cast<unsigned long long>(run.calibration.samples), run.split.c_str(),
