@@ -8,6 +8,7 @@
 
 #include "base/cancel.h"
 #include "data/csv.h"
+#include "data/npy.h"
 #include "data/overlap.h"
 #include "data/samples.h"
 #include "data/tensor.h"
@@ -125,6 +126,7 @@ class DatasetLoader {
     LATHE_TRY(split.indices_, choose(description, count, d));
     for (size_t i = 0; i < d.inputs.size(); ++i) LATHE_CHECK_OK(add_preprocessor(i, &split));
     if (!description.groups_path.empty()) LATHE_CHECK_OK(add_groups(description.groups_path, count, &split));
+    if (!description.targets_path.empty()) LATHE_CHECK_OK(add_targets(description.targets_path, count, &split));
     out_.splits_.push_back(std::move(split));
     return {};
   }
@@ -154,6 +156,16 @@ class DatasetLoader {
       for (const uint32_t i : split->indices_) column.values.push_back(table.rows[i][c]);
       split->groups_.push_back(std::move(column));
     }
+    return {};
+  }
+
+  // One row per sample of the split's files.
+  static Result<void> add_targets(const std::string& path, uint64_t count, DataSplit* split) {
+    LATHE_TRY(const HostTensor rows, read_npy(path));
+    const uint64_t found = rows.dims.empty() ? 0 : static_cast<uint64_t>(rows.dims[0]);
+    if (found != count)
+      return fail(Code::kCorrupt, path + ": " + std::to_string(found) + " rows of targets for " + std::to_string(count) + " samples");
+    split->targets_ = std::make_shared<const HostTensor>(to_f32(rows));
     return {};
   }
 
@@ -215,6 +227,12 @@ Result<void> DataSplit::fill(size_t input, uint64_t index, void* out) const {
   auto done = preprocessors_[input]->apply(*raw, out);
   if (!done) return tl::unexpected<Error>(with_context(std::move(done.error()), samples.where(indices_[index])));
   return {};
+}
+
+std::span<const float> DataSplit::target(uint64_t index) const {
+  const auto all = targets_->as<float>();
+  const size_t row = all.size() / static_cast<size_t>(targets_->dims[0]);
+  return all.subspan(indices_[index] * row, row);
 }
 
 std::string DataSplit::where(uint64_t index) const { return inputs_[0]->where(indices_[index]); }

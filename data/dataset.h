@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "data/description.h"
 #include "data/preprocess.h"
+#include "data/tensor.h"
 
 namespace lathe {
 
@@ -43,6 +44,9 @@ class DataSplit {
   bool has_labels() const { return !labels_.empty(); }
   // Requires: has_labels().
   int32_t label(uint64_t index) const { return labels_[indices_[index]]; }
+  bool has_targets() const { return targets_ != nullptr; }
+  // Values that a network should give for the sample, or the tokens that follow its own. Requires: has_targets().
+  std::span<const float> target(uint64_t index) const;
   const std::vector<GroupColumn>& groups() const { return groups_; }
   // "file 'x', sample 12", for messages.
   std::string where(uint64_t index) const;
@@ -57,6 +61,7 @@ class DataSplit {
   std::vector<uint32_t> indices_;  // of the samples of its files
   std::vector<int32_t> labels_;    // of all samples of its files; empty if there are none
   std::vector<GroupColumn> groups_;
+  std::shared_ptr<const HostTensor> targets_;  // f32, one row per sample of its files; null if there are none
 };
 
 // A split chosen by purpose, and why it is this one if it is not the first choice ("no split 'calib', using 'train'"; else

@@ -232,6 +232,10 @@ Result<SplitDescription> read_split(const Tree& value, const std::string& name, 
   if (!groups.empty()) {
     LATHE_TRY(split.groups_path, expander.expand(groups));
   }
+  LATHE_TRY(const std::string targets, r.string_or("targets", ""));
+  if (!targets.empty()) {
+    LATHE_TRY(split.targets_path, expander.expand(targets));
+  }
   LATHE_CHECK_OK(r.finish());
   return split;
 }

@@ -30,6 +30,7 @@ struct SplitDescription {
   std::vector<std::vector<std::string>> paths;  // per input; files are joined in order
   std::vector<std::string> label_paths;
   std::string groups_path;
+  std::string targets_path;
   std::optional<std::pair<int64_t, int64_t>> range;   // [first, end) of the samples of its files
   std::optional<std::pair<double, double>> fraction;  // of the samples of its files, shuffled by the set's seed
   uint32_t line = 0;

@@ -36,11 +36,14 @@ uint32_t argmax(std::span<const float> scores) {
   return best;
 }
 
-bool in_top_k(std::span<const float> scores, uint32_t label, uint32_t k) {
-  if (label >= scores.size()) return false;
+uint32_t rank_of(std::span<const float> scores, uint32_t label) {
   uint32_t ahead = 0;
   for (uint32_t i = 0; i < scores.size(); ++i) ahead += before(scores, i, label) ? 1 : 0;
-  return ahead < k;
+  return ahead;
+}
+
+bool in_top_k(std::span<const float> scores, uint32_t label, uint32_t k) {
+  return label < scores.size() && rank_of(scores, label) < k;
 }
 
 std::vector<uint32_t> top_k(std::span<const float> scores, uint32_t k) {
@@ -76,14 +79,6 @@ double ClassificationScore::macro_f1() const {
     sum += 2.0 * static_cast<double>(confusion(c, c)) / static_cast<double>(both);
   }
   return seen == 0 ? 0 : sum / static_cast<double>(seen);
-}
-
-void add_to_groups(GroupScores& scores, const DataSplit& split, uint64_t index, bool hit) {
-  for (const GroupColumn& column : split.groups()) {
-    GroupScore& row = scores[column.name + "=" + column.values[index]];
-    ++row.samples;
-    row.hits += hit ? 1 : 0;
-  }
 }
 
 void OutputDifference::add(std::span<const float> a, std::span<const float> b) {

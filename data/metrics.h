@@ -3,12 +3,10 @@
 // Accumulators: add() per sample, then read. Plain values; not thread-safe while adding.
 #pragma once
 #include <cstdint>
-#include <map>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "data/dataset.h"
 
 namespace lathe {
 
@@ -20,7 +18,9 @@ Interval wilson95(uint64_t hits, uint64_t n);
 
 // Index of the largest value; the first of equal ones; NaN never wins against a number. Requires: not empty.
 uint32_t argmax(std::span<const float> scores);
-// Whether fewer than k entries come before `label` in descending order (equal ones in order of index).
+// How many entries come before `label` in descending order (equal ones in order of index). Requires: label < scores.size().
+uint32_t rank_of(std::span<const float> scores, uint32_t label);
+// Whether fewer than k entries do; false for a label that has no score.
 bool in_top_k(std::span<const float> scores, uint32_t label, uint32_t k);
 // Indices of the k largest, in that order; fewer if there are fewer.
 std::vector<uint32_t> top_k(std::span<const float> scores, uint32_t k);
@@ -47,16 +47,6 @@ class ClassificationScore {
   std::vector<uint64_t> confusion_;                                 // [label][predicted]
   std::vector<uint64_t> labels_ = std::vector<uint64_t>(classes_);  // per label, predictions outside the classes included
 };
-
-// One row of a table by group: "user=7".
-struct GroupScore {
-  uint64_t samples = 0, hits = 0;
-  double accuracy() const { return samples == 0 ? 0 : static_cast<double>(hits) / static_cast<double>(samples); }
-};
-// Keyed "column=value", sorted by key.
-using GroupScores = std::map<std::string, GroupScore>;
-// Adds sample `index` of the split to the row of each of its columns.
-void add_to_groups(GroupScores& scores, const DataSplit& split, uint64_t index, bool hit);
 
 // How far outputs `b` are from the reference `a`, over all samples added.
 class OutputDifference {

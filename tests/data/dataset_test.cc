@@ -224,15 +224,27 @@ TEST_CASE("groups are columns by sample and follow the range") {
   REQUIRE(test.groups().size() == 2);
   CHECK(test.groups()[0].name == "user");
   CHECK(test.groups()[0].values == std::vector<std::string>{"8", "7", "9"});
-  GroupScores scores;
-  for (uint64_t i = 0; i < 3; ++i) add_to_groups(scores, test, i, i != 1);
-  CHECK(scores.size() == 6);
-  CHECK(scores["user=7"].samples == 1);
-  CHECK(scores["user=7"].hits == 0);
-  CHECK(scores["hour=2"].accuracy() == 1);
   put(folder, "g.csv", test::bytes_of("user\n7\n"));
   CHECK(contains(error_of(folder, kRaw + "[split.test]\npaths = 'a.bin'\ngroups = 'g.csv'\n"),
                  "g.csv: 1 lines of groups for 4 samples"));
+}
+
+TEST_CASE("targets are rows by sample and follow the range") {
+  const TempFolder folder;
+  put(folder, "a.bin", distinct(4));
+  HostTensor rows{DType::kS32, {4, 2}, std::vector<std::byte>(32)};
+  for (int32_t i = 0; i < 8; ++i) rows.as<int32_t>()[static_cast<size_t>(i)] = i;
+  REQUIRE(write_npy(folder.file("t.npy"), rows));
+  const auto set = load(folder, kRaw + "[split.test]\npaths = 'a.bin'\ntargets = 't.npy'\nrange = [1, 4]\n");
+  REQUIRE_MESSAGE(set, (set ? "" : set.error().message));
+  const DataSplit& test = *set->split("test");
+  REQUIRE(test.has_targets());
+  REQUIRE(test.target(2).size() == 2);
+  CHECK(test.target(2)[1] == 7.0f);
+  rows.dims = {2, 4};
+  REQUIRE(write_npy(folder.file("t.npy"), rows));
+  CHECK(contains(error_of(folder, kRaw + "[split.test]\npaths = 'a.bin'\ntargets = 't.npy'\n"),
+                 "t.npy: 2 rows of targets for 4 samples"));
 }
 
 TEST_CASE("a sample in two splits is an error that names both, a repeated one in a split is not") {

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -117,6 +118,63 @@ TEST_CASE("a model goes through import, quantize, check and eval") {
   CHECK(number(check, "agreement") > 0.97);
   CHECK(run_lathe({"check", int8_model()}).out.find("1 self-check passed") != std::string::npos);
   CHECK(std::filesystem::file_size(int8_model()) < std::filesystem::file_size(kModel) * 0.33);
+}
+
+// The fashion set's first test pictures, with a group column whose rare value has 20 of 400 samples.
+std::string grouped_set(const TempFolder& folder) {
+  std::string groups = "device\n", text = slurp(kData);
+  for (int i = 0; i < 10000; ++i) groups += i % 20 == 0 ? "old\n" : i % 2 == 0 ? "phone\n" : "watch\n";
+  spill(folder.file("groups.csv"), groups);
+  text.insert(text.find("[split.test]") + std::string("[split.test]").size(), "\ngroups = '" + folder.file("groups.csv") + "'");
+  spill(folder.file("set.toml"), text);
+  return folder.file("set.toml");
+}
+
+TEST_CASE("eval compares with a baseline by group, and its gates give exit status 1") {
+  const TempFolder folder;
+  const std::string set = grouped_set(folder);
+  std::vector<std::string> eval{"eval", int8_model(), "--data", set, "--limit", "400", "--baseline", kModel};
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = eval;
+    all.insert(all.end(), more.begin(), more.end());
+    return run_lathe(all);
+  };
+  const auto report = json_of(with({"--json", "--max-drop", "5", "--max-group-drop", "5"}));
+  CHECK(number(report, "baseline") > 0.9);
+  CHECK(std::fabs(number(report, "drop")) < 3);
+  CHECK(number(*report.find("groups")->find("device=phone"), "samples") == 180);
+  CHECK(*report.find("groups")->find("device=old")->find("few")->as_bool());
+  CHECK(report.find("worst_group") != nullptr);
+  const auto refused = with({"--max-drop", "-90", "--max-group-drop", "-90"});
+  CHECK(refused.status == 1);
+  CHECK(refused.err.find("3 gates do not hold") != std::string::npos);
+  CHECK(refused.err.find("group device=watch: accuracy fell by") != std::string::npos);
+  CHECK(refused.err.find("device=old") == std::string::npos);
+  CHECK(refused.out.find("few samples: noise") != std::string::npos);
+  check_refused(run_lathe({"eval", kModel, "--data", kData, "--max-drop", "1"}), {"--baseline"});
+  check_refused(run_lathe({"eval", kModel, "--data", kData, "--metric", "mse"}), {"split 'test' has no targets"});
+  check_refused(run_lathe({"eval", kModel, "--data", kData, "--metric", "best"}), {"unknown metric 'best'", "recall@K"});
+}
+
+TEST_CASE("a metric of the user's own gets the predictions and prints one number") {
+  const TempFolder folder;
+  const std::string script = folder.file("count.sh");
+  spill(script, "#!/bin/sh\ncp \"$1\" " + folder.file("seen.npz") + "\necho 42.5\n");
+  const std::vector<std::string> eval{"eval", kModel, "--data", kData, "--limit", "40", "--json", "--metric-cmd"};
+  const auto with = [&](const std::string& command) {
+    std::vector<std::string> all = eval;
+    all.push_back(command);
+    return run_lathe(all);
+  };
+  CHECK(number(json_of(with("sh " + script)), "command") == 42.5);
+  const auto seen = read_npz(folder.file("seen.npz"));
+  REQUIRE(seen);
+  REQUIRE(seen->size() == 2);
+  CHECK((*seen)[0].name == "outputs");
+  CHECK((*seen)[0].tensor.dims == std::vector<int64_t>{40, 10});
+  CHECK((*seen)[1].tensor.dims == std::vector<int64_t>{40});
+  CHECK(with("echo two words").err.find("which is not one number") != std::string::npos);
+  CHECK(with("false").status == 1);
 }
 
 TEST_CASE("calibrate stores ranges that quantize takes without data") {

@@ -1,12 +1,12 @@
-// lathe eval: how good a model is on a data set's test split, overall and per group.
+// lathe eval: how good a model is on a data set's test split, overall and per group, alone or beside a baseline.
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <cstdio>
 #include <memory>
 
 #include "base/json.h"
 #include "data/metrics.h"
-#include "tools/data_binding.h"
-#include "tools/model.h"
+#include "tools/evaluation.h"
 #include "tools/table.h"
 #include "tools/verb.h"
 
@@ -14,117 +14,173 @@ namespace lathe::tools {
 namespace {
 
 struct Options {
-  std::string model, data;
+  std::string model, data, metric = "accuracy", baseline, command;
   uint64_t limit = 0;
   uint32_t batch = 0;
+  std::optional<double> max_drop, max_group_drop;
   bool json = false;
   SessionFlags session;
   ImportFlags import;
 };
 
 struct Evaluation {
-  ClassificationScore score{0};
-  GroupScores groups;
+  EvalReport report;
+  std::optional<ClassificationScore> classes;  // where the metric judges by class
+  std::optional<double> command, command_baseline;
   std::string split, note;
 };
 
-Result<Evaluation> evaluate(const Options& o, const Dataset& data) {
-  LATHE_TRY(const SessionOptions session, o.session.options());
-  LATHE_TRY(const HostModel model, load_host_model(o.model, o.import));
-  LATHE_TRY(const ChosenSplit chosen, data.for_report());
-  const DataSplit& split = *chosen.split;
-  if (!split.has_labels())
-    return fail(Code::kInvalidArgument,
-                o.data + ": split '" + split.name() + "' has no labels; `lathe check` compares two models without them");
-  LATHE_TRY(const auto matching, match_inputs(model_inputs(*model.program), model.metadata, data));
-  LATHE_TRY(Runner runner, Runner::create(model.program, session));
-  const auto classes = static_cast<uint32_t>(data.classes().size());
-  Evaluation result{ClassificationScore(classes), {}, split.name(), chosen.note};
-  const auto score = [&](uint64_t i, const std::vector<std::span<const float>>& outputs) -> Result<void> {
-    if (outputs[0].size() < classes)
-      return fail(Code::kInvalidArgument, "the model's first output has " + std::to_string(outputs[0].size()) +
-                                              " values per sample, the data set has " + std::to_string(classes) + " classes");
-    const auto label = static_cast<uint32_t>(split.label(i));
-    const uint32_t predicted = argmax(outputs[0]);
-    result.score.add(label, predicted);
-    add_to_groups(result.groups, split, i, predicted == label);
-    return {};
-  };
-  LATHE_CHECK_OK(predict(runner, data, split, matching, {.limit = o.limit, .batch = o.batch, .progress = "evaluating"}, score));
-  return result;
+std::optional<ClassificationScore> by_class(const Metric& metric, const Dataset& data, const ModelScores& scores) {
+  if (metric.kind != MetricKind::kAccuracy && metric.kind != MetricKind::kMacroF1 && metric.kind != MetricKind::kTopK) return {};
+  ClassificationScore out(static_cast<uint32_t>(data.classes().size()));
+  for (const SampleScore& s : scores.samples) out.add(static_cast<uint32_t>(s.label), s.predicted);
+  return out;
 }
 
-Tree interval_json(const Interval& i) { return Tree(Tree::array().push(i.low).push(i.high)); }
+Result<Evaluation> evaluate(const Options& o, const Dataset& data) {
+  EvalRequest request;
+  LATHE_TRY(request.metric, parse_metric(o.metric));
+  LATHE_TRY(request.session, o.session.options());
+  request.limit = o.limit;
+  request.batch = o.batch;
+  request.keep_outputs = !o.command.empty();
+  LATHE_TRY(const ChosenSplit chosen, data.for_report());
+  LATHE_TRY(const ModelScores scores, score_model(o.model, o.import, data, *chosen.split, request));
+  std::optional<ModelScores> baseline;
+  if (!o.baseline.empty()) {
+    LATHE_TRY(baseline, score_model(o.baseline, o.import, data, *chosen.split, request));
+  }
+  Evaluation e{make_report(request.metric, *chosen.split, scores, baseline ? &*baseline : nullptr),
+               by_class(request.metric, data, scores), {}, {}, chosen.split->name(), chosen.note};
+  if (o.command.empty()) return e;
+  LATHE_TRY(e.command, run_metric_command(o.command, *chosen.split, scores));
+  if (baseline) {
+    LATHE_TRY(e.command_baseline, run_metric_command(o.command, *chosen.split, *baseline));
+  }
+  return e;
+}
+
+// JSON has no NaN.
+Tree number_json(double v) { return std::isfinite(v) ? Tree(v) : Tree(); }
+Tree interval_json(const Interval& i) { return Tree(Tree::array().push(number_json(i.low)).push(number_json(i.high))); }
+
+void set_row(Tree* to, const FigureRow& row, const EvalReport& report) {
+  const std::string name = report.metric.name();
+  to->set("samples", row.samples).set(name, number_json(row.value)).set(name + "_95", interval_json(row.interval)).set("few", row.few);
+  if (report.has_baseline)
+    to->set("baseline", number_json(row.reference)).set("drop", number_json(row.drop)).set("p", number_json(row.p));
+}
 
 void print_json(const Evaluation& e, const Dataset& data) {
-  Tree groups = Tree::table(), confusion = Tree::array(), classes = Tree::array();
-  for (const auto& [name, g] : e.groups)
-    groups.set(name, Tree(Tree::table()
-                              .set("samples", g.samples)
-                              .set("accuracy", g.accuracy())
-                              .set("accuracy_95", interval_json(wilson95(g.hits, g.samples)))));
-  for (uint32_t r = 0; r < e.score.classes(); ++r) {
-    Tree row = Tree::array();
-    for (uint32_t c = 0; c < e.score.classes(); ++c) row.push(e.score.confusion(r, c));
-    confusion.push(std::move(row));
-    classes.push(data.classes()[r]);
+  Tree groups = Tree::table(), out = Tree::table();
+  for (const FigureRow& row : e.report.groups) {
+    Tree g = Tree::table();
+    set_row(&g, row, e.report);
+    groups.set(row.name, std::move(g));
   }
-  Tree out = Tree::table();
-  out.set("samples", e.score.samples())
-      .set("split", e.split)
-      .set("accuracy", e.score.accuracy())
-      .set("accuracy_95", interval_json(e.score.accuracy_interval()));
-  out.set("macro_f1", e.score.macro_f1())
-      .set("groups", std::move(groups))
-      .set("classes", std::move(classes))
-      .set("confusion", std::move(confusion));
+  set_row(&out, e.report.all, e.report);
+  out.set("split", e.split).set("metric", e.report.metric.name()).set("groups", std::move(groups));
+  if (e.report.worst) out.set("worst_group", e.report.groups[*e.report.worst].name);
+  if (e.classes) {
+    Tree confusion = Tree::array(), classes = Tree::array();
+    for (uint32_t r = 0; r < e.classes->classes(); ++r) {
+      Tree row = Tree::array();
+      for (uint32_t c = 0; c < e.classes->classes(); ++c) row.push(e.classes->confusion(r, c));
+      confusion.push(std::move(row));
+      classes.push(data.classes()[r]);
+    }
+    out.set("macro_f1", e.classes->macro_f1()).set("classes", std::move(classes)).set("confusion", std::move(confusion));
+  }
+  if (e.command) out.set("command", *e.command);
+  if (e.command_baseline) out.set("command_baseline", *e.command_baseline);
   std::printf("%s\n", to_json(out).c_str());
 }
 
-std::string percent(double v) {
+std::string value_text(const Metric& metric, double v) {
   char text[32];
-  std::snprintf(text, sizeof text, "%.2f", 100 * v);
+  std::snprintf(text, sizeof text, metric.is_share() ? "%.2f %%" : "%.6g", metric.is_share() ? 100 * v : v);
   return text;
+}
+
+std::string number_text(const char* format, double v) {
+  char text[32];
+  std::snprintf(text, sizeof text, format, v);
+  return text;
+}
+
+void print_confusion(const ClassificationScore& score, const Dataset& data) {
+  std::vector<std::string> headers{"true \\ predicted"};
+  for (const std::string& c : data.classes()) headers.push_back(c);
+  Table confusion(headers);
+  for (uint32_t r = 0; r < score.classes(); ++r) {
+    std::vector<std::string> cells{data.classes()[r]};
+    for (uint32_t c = 0; c < score.classes(); ++c) cells.push_back(std::to_string(score.confusion(r, c)));
+    confusion.add(std::move(cells));
+  }
+  std::printf("\n%s", confusion.text().c_str());
+}
+
+void print_groups(const EvalReport& report) {
+  const std::string name = report.metric.name();
+  std::vector<std::string> headers{"group", "samples", name, "95 % interval"};
+  if (report.has_baseline) headers.insert(headers.end(), {"baseline", "drop", "p"});
+  headers.push_back("");
+  Table table(headers);
+  for (const FigureRow& row : report.groups) {
+    std::vector<std::string> cells{row.name, std::to_string(row.samples), value_text(report.metric, row.value),
+                                   value_text(report.metric, row.interval.low) + " to " + value_text(report.metric, row.interval.high)};
+    if (report.has_baseline)
+      cells.insert(cells.end(), {value_text(report.metric, row.reference), number_text("%.2f", row.drop), number_text("%.3f", row.p)});
+    cells.push_back(row.few ? "few samples: noise" : "");
+    table.add(std::move(cells));
+  }
+  std::printf("\n%s", table.text().c_str());
+  if (report.worst) std::printf("worst group: %s\n", report.groups[*report.worst].name.c_str());
 }
 
 void print_text(const Evaluation& e, const Dataset& data) {
   if (!e.note.empty()) std::printf("note: %s\n", e.note.c_str());
-  const Interval ci = e.score.accuracy_interval();
-  std::printf("%llu samples of split '%s'\naccuracy %s %% (95 %% interval %s to %s), macro F1 %.4f\n\n",
-              static_cast<unsigned long long>(e.score.samples()), e.split.c_str(), percent(e.score.accuracy()).c_str(),
-              percent(ci.low).c_str(), percent(ci.high).c_str(), e.score.macro_f1());
-  std::vector<std::string> headers{"true \\ predicted"};
-  for (const std::string& c : data.classes()) headers.push_back(c);
-  Table confusion(headers);
-  for (uint32_t r = 0; r < e.score.classes(); ++r) {
-    std::vector<std::string> cells{data.classes()[r]};
-    for (uint32_t c = 0; c < e.score.classes(); ++c) cells.push_back(std::to_string(e.score.confusion(r, c)));
-    confusion.add(std::move(cells));
-  }
-  std::printf("%s", confusion.text().c_str());
-  if (e.groups.empty()) return;
-  Table groups({"group", "samples", "accuracy %", "95 % interval"});
-  for (const auto& [name, g] : e.groups) {
-    const Interval i = wilson95(g.hits, g.samples);
-    groups.add({name, std::to_string(g.samples), percent(g.accuracy()), percent(i.low) + " to " + percent(i.high)});
-  }
-  std::printf("\n%s", groups.text().c_str());
+  const Metric& metric = e.report.metric;
+  const FigureRow& all = e.report.all;
+  std::printf("%llu samples of split '%s'\n%s %s (95 %% interval %s to %s)", static_cast<unsigned long long>(all.samples),
+              e.split.c_str(), metric.name().c_str(), value_text(metric, all.value).c_str(),
+              value_text(metric, all.interval.low).c_str(), value_text(metric, all.interval.high).c_str());
+  if (e.classes && metric.kind != MetricKind::kMacroF1) std::printf(", macro F1 %.4f", e.classes->macro_f1());
+  std::printf("\n");
+  if (e.report.has_baseline)
+    std::printf("baseline %s, drop %.2f %s, p = %.3f\n", value_text(metric, all.reference).c_str(), all.drop,
+                metric.is_share() ? "points" : "percent", all.p);
+  if (all.few)
+    std::printf("note: fewer than %llu samples: differences of this size are noise\n", static_cast<unsigned long long>(kFewSamples));
+  if (e.command) std::printf("metric command: %.6g\n", *e.command);
+  if (e.command_baseline) std::printf("metric command on the baseline: %.6g\n", *e.command_baseline);
+  if (e.classes) print_confusion(*e.classes, data);
+  if (!e.report.groups.empty()) print_groups(e.report);
 }
 
 Result<void> run(const Options& o) {
+  if ((o.max_drop || o.max_group_drop) && o.baseline.empty())
+    return fail(Code::kInvalidArgument, "--max-drop and --max-group-drop compare with a model that --baseline names");
   LATHE_TRY(const Dataset data, Dataset::load(o.data));
   LATHE_TRY(const Evaluation e, evaluate(o, data));
   if (o.json)
     print_json(e, data);
   else
     print_text(e, data);
-  return {};
+  return check_gates(e.report, {o.max_drop, o.max_group_drop});
 }
 
 Action setup(CLI::App& app) {
   auto o = std::make_shared<Options>();
   app.add_option("model", o->model, ".lathe, .onnx or .tflite file")->required();
   app.add_option("--data", o->data, "data set (TOML); reads its split test")->required();
+  app.add_option("--metric", o->metric, "accuracy, top-K, macro-f1, auc, mse, perplexity, recall@K or ndcg@K")->capture_default_str();
+  app.add_option("--baseline", o->baseline, "a model to compare with on the same samples");
+  app.add_option("--max-drop", o->max_drop,
+                 "gate: how much worse than the baseline at most, in percentage points (percent for mse and perplexity)");
+  app.add_option("--max-group-drop", o->max_group_drop, "gate: the same for every group of 30 samples or more");
+  app.add_option("--metric-cmd", o->command,
+                 "a command that gets an .npz file (outputs, and labels or targets) as last argument and prints one number");
   app.add_option("--limit", o->limit, "samples at most, from the start of the split; 0: all")->capture_default_str();
   app.add_option("--batch", o->batch, "samples per run; 0: 16 where the model leaves it open, else 1")->capture_default_str();
   app.add_flag("--json", o->json, "print JSON");
@@ -135,6 +191,7 @@ Action setup(CLI::App& app) {
 
 }  // namespace
 
-const Verb kVerb_eval{"eval", "evaluate a model on a data set", "lathe eval int8.lathe --data set.toml --json", setup};
+const Verb kVerb_eval{"eval", "evaluate a model on a data set, overall and per group",
+                      "lathe eval int8.lathe --data set.toml --baseline float.lathe --max-drop 0.5 --max-group-drop 1", setup};
 
 }  // namespace lathe::tools
