@@ -123,7 +123,7 @@ Result<std::vector<Decision>> decide(const Graph& graph, const QuantizeOptions& 
   for (size_t i = 0; i < decisions.size(); ++i) {
     const Node& node = graph.node(graph.order()[i]);
     std::string why = obstacle(graph, node);
-    if (why.empty() && kept[i]) why = "kept float on request";
+    if (why.empty() && (kept[i] || options.keep_nodes.contains(graph.order()[i]))) why = "kept float on request";
     possible[i] = why.empty();
     // What follows the last weighted op is cheap and decides the result's resolution.
     if (why.empty() && !moves_data(op_def(node.op)) && !feeds[i] && node_cost_macs(graph, node) == 0)

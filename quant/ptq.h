@@ -3,6 +3,7 @@
 // Driven by the op table alone: quant rules say which operands are activations, weights and biases, `has_s8` whether an integer
 // kernel exists. Quantize and Dequantize stand only at the borders, one per value. Nothing here asks for an op by name.
 #pragma once
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,8 @@ struct QuantizeOptions {
   bool per_channel = true;
   // Nodes that stay float: a node's name, a pattern with * and ?, or an op type (as ops.def names it, any case).
   std::vector<std::string> keep_float = {};
+  // The same by id, for whoever tries one node after another.
+  std::set<NodeId> keep_nodes = {};
 };
 
 // One row of the summary: every node of the float graph.

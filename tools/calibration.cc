@@ -5,11 +5,10 @@
 
 #include "base/cancel.h"
 #include "base/progress.h"
+#include "quant/observed.h"
 #include "tools/data_binding.h"
 
 namespace lathe::tools {
-namespace {
-
 std::vector<ModelInput> graph_inputs(const Graph& graph) {
   std::vector<ModelInput> inputs;
   for (const ValueId v : graph.inputs()) {
@@ -19,8 +18,6 @@ std::vector<ModelInput> graph_inputs(const Graph& graph) {
   }
   return inputs;
 }
-
-}  // namespace
 
 void CalibrationFlags::add_to(CLI::App& app) {
   app.add_option("--data", data, "data set (TOML); reads its split calib, else train");
@@ -55,6 +52,23 @@ Result<CalibrationRun> run_calibration(const Graph& graph, const CalibrationFlag
   LATHE_TRY(Calibration calibration, calibrate(graph, source, options));
   std::string split = chosen.split->name();
   return CalibrationRun{std::move(calibration), std::move(data), std::move(split), chosen.note};
+}
+
+Result<Ranges> find_ranges(const std::string& path, const ModelFile& lowered, const CalibrationFlags& flags,
+                           const SessionOptions& session) {
+  Ranges ranges;
+  if (!flags.data.empty()) {
+    LATHE_TRY(CalibrationRun run, run_calibration(lowered.graph, flags, session));
+    ranges.observed = observed_values(run.calibration);
+    ranges.table = ranges_of(run.calibration);
+    ranges.run = std::move(run);
+    return ranges;
+  }
+  ranges.observed = lowered.calib;
+  if (ranges.observed.empty())
+    return fail(Code::kInvalidArgument, path + ": has no calibration; give --data set.toml, or run `lathe calibrate` first");
+  ranges.table = ranges_of(ranges.observed);
+  return ranges;
 }
 
 void store_preprocessing(const Dataset& data, std::map<std::string, std::string>* metadata) {

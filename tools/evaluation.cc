@@ -10,6 +10,7 @@
 #include <map>
 #include <numeric>
 
+#include "base/file.h"
 #include "data/npy.h"
 
 namespace lathe::tools {
@@ -25,16 +26,24 @@ Result<void> check_split(const Metric& metric, const Dataset& data, const DataSp
   return {};
 }
 
-FigureRow make_row(const Metric& metric, std::string name, std::span<const uint32_t> which, uint64_t few, const ModelScores& scores,
-                   const ModelScores* baseline) {
-  FigureRow row{std::move(name), which.size(), figure(metric, scores.samples, which), interval95(metric, scores.samples, which)};
-  row.few = which.size() < few;
-  if (baseline == nullptr) return row;
-  row.reference = figure(metric, baseline->samples, which);
-  row.drop = metric.drop(row.reference, row.value);
-  row.p = paired_p(metric, baseline->samples, scores.samples, which);
-  return row;
-}
+// Makes the rows of a report.
+struct RowMaker {
+  const Metric& metric;
+  const ModelScores& scores;
+  const ModelScores* baseline;
+  bool with_uncertainty;
+
+  FigureRow make(std::string name, std::span<const uint32_t> which, uint64_t few) const {
+    FigureRow row{std::move(name), which.size(), figure(metric, scores.samples, which)};
+    row.few = which.size() < few;
+    if (with_uncertainty) row.interval = interval95(metric, scores.samples, which);
+    if (baseline == nullptr) return row;
+    row.reference = figure(metric, baseline->samples, which);
+    row.drop = metric.drop(row.reference, row.value);
+    if (with_uncertainty) row.p = paired_p(metric, baseline->samples, scores.samples, which);
+    return row;
+  }
+};
 
 std::string gate_line(const Metric& metric, const FigureRow& row, double limit) {
   char text[160];
@@ -79,7 +88,7 @@ class ScratchFolder {
 // What a shell command prints; its path argument is quoted.
 Result<std::string> output_of(const std::string& command, const std::string& path) {
   FILE* pipe = ::popen((command + " '" + path + "'").c_str(), "r");
-  if (pipe == nullptr) return fail(Code::kIo, "cannot run '" + command + "': " + std::strerror(errno));
+  if (pipe == nullptr) return fail(Code::kIo, "cannot run '" + command + "': " + errno_text(errno));
   std::string text;
   char buffer[4096];
   while (const size_t n = std::fread(buffer, 1, sizeof buffer, pipe)) text.append(buffer, n);
@@ -90,10 +99,9 @@ Result<std::string> output_of(const std::string& command, const std::string& pat
 
 }  // namespace
 
-Result<ModelScores> score_model(const std::string& path, const ImportFlags& import, const Dataset& data, const DataSplit& split,
+Result<ModelScores> score_model(const HostModel& model, const std::string& name, const Dataset& data, const DataSplit& split,
                                 const EvalRequest& request) {
   LATHE_CHECK_OK(check_split(request.metric, data, split));
-  LATHE_TRY(const HostModel model, load_host_model(path, import));
   LATHE_TRY(const auto matching, match_inputs(model_inputs(*model.program), model.metadata, data));
   LATHE_TRY(Runner runner, Runner::create(model.program, request.session));
   const size_t classes = request.metric.wants_label() && request.metric.kind != MetricKind::kAuc ? data.classes().size() : 0;
@@ -101,16 +109,16 @@ Result<ModelScores> score_model(const std::string& path, const ImportFlags& impo
   std::vector<float> kept;
   const auto sink = [&](uint64_t i, const std::vector<std::span<const float>>& outputs) -> Result<void> {
     if (outputs[0].size() < classes)
-      return fail(Code::kInvalidArgument, path + ": the first output has " + std::to_string(outputs[0].size()) +
+      return fail(Code::kInvalidArgument, name + ": the first output has " + std::to_string(outputs[0].size()) +
                                               " values per sample, the data set has " + std::to_string(classes) + " classes");
     auto scored = score_sample(request.metric, outputs[0], split.has_labels() ? split.label(i) : 0,
                                split.has_targets() ? split.target(i) : std::span<const float>{});
-    if (!scored) return tl::unexpected(with_context(std::move(scored.error()), path + ": " + split.where(i)));
+    if (!scored) return tl::unexpected(with_context(std::move(scored.error()), name + ": " + split.where(i)));
     scores.samples.push_back(*scored);
     if (request.keep_outputs) kept.insert(kept.end(), outputs[0].begin(), outputs[0].end());
     return {};
   };
-  const PredictOptions options{.limit = request.limit, .batch = request.batch, .progress = "evaluating"};
+  const PredictOptions options{.limit = request.limit, .batch = request.batch, .progress = request.progress};
   LATHE_CHECK_OK(predict(runner, data, split, matching, options, sink));
   if (kept.empty()) return scores;
   const size_t count = scores.samples.size();
@@ -120,17 +128,19 @@ Result<ModelScores> score_model(const std::string& path, const ImportFlags& impo
   return scores;
 }
 
-EvalReport make_report(const Metric& metric, const DataSplit& split, const ModelScores& scores, const ModelScores* baseline) {
+EvalReport make_report(const Metric& metric, const DataSplit& split, const ModelScores& scores, const ModelScores* baseline,
+                       bool with_uncertainty) {
+  const RowMaker rows{metric, scores, baseline, with_uncertainty};
   EvalReport report;
   report.metric = metric;
   report.has_baseline = baseline != nullptr;
   std::vector<uint32_t> all(scores.samples.size());
   std::iota(all.begin(), all.end(), 0u);
-  report.all = make_row(metric, "", all, kFewSamples, scores, baseline);
+  report.all = rows.make("", all, kFewSamples);
   std::map<std::string, std::vector<uint32_t>> members;
   for (const GroupColumn& column : split.groups())
     for (const uint32_t i : all) members[column.name + "=" + column.values[i]].push_back(i);
-  for (const auto& [name, which] : members) report.groups.push_back(make_row(metric, name, which, kFewInGroup, scores, baseline));
+  for (const auto& [name, which] : members) report.groups.push_back(rows.make(name, which, kFewInGroup));
   const auto badness = [&](const FigureRow& r) { return baseline != nullptr ? r.drop : metric.is_share() ? -r.value : r.value; };
   for (size_t i = 0; i < report.groups.size(); ++i) {
     const FigureRow& row = report.groups[i];
@@ -160,7 +170,7 @@ Result<double> run_metric_command(const std::string& command, const DataSplit& s
   if (split.has_labels()) arrays.push_back({"labels", integers(split, count)});
   if (split.has_targets()) arrays.push_back({"targets", targets(split, count)});
   const ScratchFolder folder;
-  if (folder.path().empty()) return fail(Code::kIo, std::string("cannot make a temporary folder: ") + std::strerror(errno));
+  if (folder.path().empty()) return fail(Code::kIo, "cannot make a temporary folder: " + errno_text(errno));
   const std::string path = folder.path() + "/predictions.npz";
   LATHE_CHECK_OK(write_npz(path, arrays));
   LATHE_TRY(const std::string text, output_of(command, path));

@@ -19,6 +19,7 @@ struct EvalRequest {
   uint32_t batch = 0;
   SessionOptions session;
   bool keep_outputs = false;
+  std::string progress = "evaluating";  // empty: nothing
 };
 
 struct ModelScores {
@@ -26,15 +27,15 @@ struct ModelScores {
   HostTensor outputs;  // f32, [samples, values of the first output]; empty unless they are kept
 };
 
-// Errors: loading's, a split without what the metric needs, data that does not fit the model, score_sample()'s with the sample.
-Result<ModelScores> score_model(const std::string& model, const ImportFlags& import, const Dataset& data, const DataSplit& split,
+// `name` opens errors: a split without what the metric needs, data that does not fit the model, score_sample()'s with the sample.
+Result<ModelScores> score_model(const HostModel& model, const std::string& name, const Dataset& data, const DataSplit& split,
                                 const EvalRequest& request);
 
 struct FigureRow {
   std::string name;  // "column=value"; empty: all samples
   uint64_t samples = 0;
   double value = 0;
-  Interval interval;
+  Interval interval = {};
   bool few = false;
   // With a baseline: its figure, how much worse ours is (Metric::drop) and the probability of that by chance.
   double reference = 0, drop = 0, p = 1;
@@ -49,8 +50,9 @@ struct EvalReport {
   std::optional<size_t> worst;
 };
 
-// `baseline` may be null.
-EvalReport make_report(const Metric& metric, const DataSplit& split, const ModelScores& scores, const ModelScores* baseline);
+// `baseline` may be null. Intervals and probabilities cost up to 1,000 times what figures do and may be left out.
+EvalReport make_report(const Metric& metric, const DataSplit& split, const ModelScores& scores, const ModelScores* baseline,
+                       bool with_uncertainty = true);
 
 struct Gates {
   std::optional<double> max_drop, max_group_drop;  // percentage points of a share, percent of an error or perplexity

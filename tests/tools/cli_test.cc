@@ -214,6 +214,37 @@ TEST_CASE("a quantized file does not depend on the number of threads") {
   CHECK(slurp(one) == slurp(two));
 }
 
+TEST_CASE("sensitivity lists layers, writes what to keep and a picture, and quantize reads it") {
+  const TempFolder folder;
+  const std::string keep = folder.file("keep.toml"), picture = folder.file("s.svg");
+  const std::vector<std::string> command{"sensitivity", kModel, "--data", kData, "--samples", "32", "--limit", "300"};
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = command;
+    all.insert(all.end(), more.begin(), more.end());
+    return run_lathe(all);
+  };
+  const auto report = json_of(with({"--json", "-o", keep, "--picture", picture}));
+  const auto& layers = *report.find("layers")->as_array();
+  REQUIRE(layers.size() > 8);
+  CHECK(*layers[0].find("part")->as_string() == "first layer");
+  CHECK(*layers[layers.size() - 1].find("part")->as_string() == "classifier");
+  CHECK(number(layers[0], "local_db") > 20);
+  CHECK(slurp(picture).rfind("<svg ", 0) == 0);
+  size_t listed = 0;
+  for (const Tree& layer : layers) listed += *layer.find("keep")->as_bool() ? 1 : 0;
+  CHECK(line_count(slurp(keep)) == 3 + listed);
+  spill(keep, "keep = ['fc', 'stem.conv']\n");
+  const auto kept = json_of(run_lathe(
+      {"quantize", kModel, "--data", kData, "--samples", "8", "--keep", keep, "--json", "-o", folder.file("k.lathe")}));
+  for (const Tree& op : *kept.find("ops")->as_array()) {
+    const std::string& node = *op.find("node")->as_string();
+    if (node == "fc" || node == "stem.conv") CHECK(*op.find("reason")->as_string() == "kept float on request");
+  }
+  CHECK(run_lathe({"dump", folder.file("k.lathe")}).out.find("keep_hash") != std::string::npos);
+  spill(keep, "kept = ['fc']\n");
+  check_refused(run_lathe({"quantize", kModel, "--data", kData, "--keep", keep, "-o", folder.file("n.lathe")}), {"keep.toml", "keep"});
+}
+
 TEST_CASE("keep leaves an operator in float and says so") {
   const TempFolder folder;
   const auto json = json_of(run_lathe(

@@ -7,6 +7,7 @@
 #include "graph/pass.h"
 #include "quant/half.h"
 #include "quant/observed.h"
+#include "tools/keep_list.h"
 #include "tools/model.h"
 #include "tools/table.h"
 #include "tools/verb.h"
@@ -17,7 +18,7 @@ namespace {
 struct Options {
   std::string model;
   std::string dtype;
-  std::vector<std::string> keep;
+  KeepFlags keep;
   WriteFlags write;
   ImportFlags import;
 };
@@ -38,7 +39,9 @@ void print_summary(const HalfResult& result) {
 
 Result<void> to_half(const Options& o, ModelFile* model) {
   LATHE_CHECK_OK(run_passes(model->graph, lowering_passes()));
-  LATHE_TRY(HalfResult result, half_graph(model->graph, {.keep_float = o.keep, .ranges = ranges_of(model->calib)}));
+  LATHE_TRY(const KeepList keep, o.keep.read());
+  LATHE_TRY(HalfResult result, half_graph(model->graph, {.keep_float = keep.entries, .ranges = ranges_of(model->calib)}));
+  keep.store(&result.graph.metadata);
   print_summary(result);
   model->graph = std::move(result.graph);
   // What the file knew of the float network's results does not hold to the last digit.
@@ -51,7 +54,7 @@ Result<void> run(const Options& o) {
   LATHE_TRY(ModelFile model, load_model(o.model, o.import));
   if (o.dtype == "f16") {
     LATHE_CHECK_OK(to_half(o, &model));
-  } else if (!o.keep.empty()) {
+  } else if (!o.keep.given.empty()) {
     return fail(Code::kInvalidArgument, "--keep goes with --dtype f16");
   }
   options.calib = std::move(model.calib);
@@ -67,9 +70,7 @@ Action setup(CLI::App& app) {
   o->write.add_to(app);
   app.add_option("--dtype", o->dtype, "f16: store activations and weights of a float model in half precision")
       ->check(CLI::IsMember({"f16"}));
-  app.add_option("--keep", o->keep,
-                 "with --dtype f16, operators that stay float: a node's name, a pattern with * and ?, or an op type")
-      ->type_name("NAME");
+  o->keep.add_to(app);
   o->import.add_to(app);
   return [o] { return run(*o); };
 }

@@ -45,10 +45,14 @@ Result<Evaluation> evaluate(const Options& o, const Dataset& data) {
   request.batch = o.batch;
   request.keep_outputs = !o.command.empty();
   LATHE_TRY(const ChosenSplit chosen, data.for_report());
-  LATHE_TRY(const ModelScores scores, score_model(o.model, o.import, data, *chosen.split, request));
+  const auto score = [&](const std::string& path) -> Result<ModelScores> {
+    LATHE_TRY(const HostModel model, load_host_model(path, o.import));
+    return score_model(model, path, data, *chosen.split, request);
+  };
+  LATHE_TRY(const ModelScores scores, score(o.model));
   std::optional<ModelScores> baseline;
   if (!o.baseline.empty()) {
-    LATHE_TRY(baseline, score_model(o.baseline, o.import, data, *chosen.split, request));
+    LATHE_TRY(baseline, score(o.baseline));
   }
   Evaluation e{make_report(request.metric, *chosen.split, scores, baseline ? &*baseline : nullptr),
                by_class(request.metric, data, scores), {}, {}, chosen.split->name(), chosen.note};

@@ -10,6 +10,7 @@
 #include "quant/observed.h"
 #include "quant/ptq.h"
 #include "tools/calibration.h"
+#include "tools/keep_list.h"
 #include "tools/model.h"
 #include "tools/self_check.h"
 #include "tools/table.h"
@@ -21,36 +22,13 @@ namespace {
 struct Options {
   std::string model;
   bool per_tensor = false, json = false;
-  std::vector<std::string> keep;
+  KeepFlags keep;
   std::string dynamic;  // "", "token" or "tensor"
   WriteFlags write;
   CalibrationFlags calibration;
   SessionFlags session;
   ImportFlags import;
 };
-
-struct Ranges {
-  RangeTable table;
-  std::vector<ObservedValue> observed;
-  std::optional<CalibrationRun> run;  // empty: they came from the file
-};
-
-// From the data set, or else those that the model's file keeps.
-Result<Ranges> find_ranges(const Options& o, const ModelFile& lowered, const SessionOptions& session) {
-  Ranges ranges;
-  if (!o.calibration.data.empty()) {
-    LATHE_TRY(CalibrationRun run, run_calibration(lowered.graph, o.calibration, session));
-    ranges.observed = observed_values(run.calibration);
-    ranges.table = ranges_of(run.calibration);
-    ranges.run = std::move(run);
-    return ranges;
-  }
-  ranges.observed = lowered.calib;
-  if (ranges.observed.empty())
-    return fail(Code::kInvalidArgument, o.model + ": has no calibration; give --data set.toml, or run `lathe calibrate` first");
-  ranges.table = ranges_of(ranges.observed);
-  return ranges;
-}
 
 void print_text(const Options& o, const QuantizeResult& result, const Ranges& ranges) {
   if (ranges.run && !ranges.run->note.empty()) std::printf("note: %s\n", ranges.run->note.c_str());
@@ -103,12 +81,13 @@ Result<void> write_result(const Options& o, const QuantizeResult& result, const 
   return {};
 }
 
-Result<void> run_dynamic(const Options& o, const Graph& graph, const WriteOptions& options) {
+Result<void> run_dynamic(const Options& o, const Graph& graph, const KeepList& keep, const WriteOptions& options) {
   if (o.dynamic != "token" && o.dynamic != "tensor")
     return fail(Code::kInvalidArgument, "--dynamic is '" + o.dynamic + "', must be token or tensor");
   if (!o.calibration.data.empty()) return fail(Code::kInvalidArgument, "--dynamic needs no calibration: leave out --data");
-  LATHE_TRY(const QuantizeResult result,
-            quantize_dynamic(graph, {.per_token = o.dynamic == "token", .per_channel = !o.per_tensor, .keep_float = o.keep}));
+  LATHE_TRY(QuantizeResult result,
+            quantize_dynamic(graph, {.per_token = o.dynamic == "token", .per_channel = !o.per_tensor, .keep_float = keep.entries}));
+  keep.store(&result.graph.metadata);
   return write_result(o, result, {}, options);
 }
 
@@ -117,10 +96,12 @@ Result<void> run(const Options& o) {
   LATHE_TRY(const SessionOptions session, o.session.options());
   LATHE_TRY(ModelFile model, load_model(o.model, o.import));
   LATHE_CHECK_OK(run_passes(model.graph, lowering_passes()));
-  if (!o.dynamic.empty()) return run_dynamic(o, model.graph, options);
-  LATHE_TRY(const Ranges ranges, find_ranges(o, model, session));
+  LATHE_TRY(const KeepList keep, o.keep.read());
+  if (!o.dynamic.empty()) return run_dynamic(o, model.graph, keep, options);
+  LATHE_TRY(const Ranges ranges, find_ranges(o.model, model, o.calibration, session));
   LATHE_TRY(QuantizeResult result,
-            quantize_graph(model.graph, ranges.table, {.per_channel = !o.per_tensor, .keep_float = o.keep}));
+            quantize_graph(model.graph, ranges.table, {.per_channel = !o.per_tensor, .keep_float = keep.entries}));
+  keep.store(&result.graph.metadata);
   options.calib = ranges.observed;
   if (ranges.run) {
     store_preprocessing(ranges.run->data, &result.graph.metadata);
@@ -133,8 +114,7 @@ Action setup(CLI::App& app) {
   auto o = std::make_shared<Options>();
   app.add_option("model", o->model, ".lathe, .onnx or .tflite file (float)")->required();
   o->write.add_to(app);
-  app.add_option("--keep", o->keep, "operators that stay float: a node's name, a pattern with * and ?, or an op type")
-      ->type_name("NAME");
+  o->keep.add_to(app);
   app.add_flag("--per-tensor", o->per_tensor, "one weight scale per tensor instead of one per output channel");
   app.add_flag(
       "--dynamic{token}", o->dynamic,

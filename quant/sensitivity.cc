@@ -1,0 +1,132 @@
+#include "quant/sensitivity.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "graph/cost.h"
+#include "graph/op_def.h"
+#include "quant/decide.h"
+
+namespace lathe {
+namespace {
+
+struct Distance {
+  double signal = 0, noise = 0;
+  void add(std::span<const float> reference, std::span<const float> values) {
+    for (size_t i = 0; i < std::min(reference.size(), values.size()); ++i) {
+      const double a = reference[i], d = a - values[i];
+      if (!std::isfinite(d)) continue;
+      signal += a * a;
+      noise += d * d;
+    }
+  }
+  double db() const { return noise == 0 ? HUGE_VAL : 10 * std::log10(signal / noise); }
+};
+
+std::vector<double> softmax(std::span<const float> logits) {
+  std::vector<double> p(logits.begin(), logits.end());
+  const double top = *std::max_element(p.begin(), p.end());
+  double total = 0;
+  for (double& v : p) total += v = std::exp(v - top);
+  for (double& v : p) v /= total;
+  return p;
+}
+
+double divergence(std::span<const float> reference, std::span<const float> values) {
+  if (reference.empty()) return 0;
+  const std::vector<double> p = softmax(reference), q = softmax(values);
+  double sum = 0;
+  for (size_t i = 0; i < p.size(); ++i)
+    if (p[i] > 0) sum += p[i] * std::log(p[i] / std::max(q[i], 1e-300));
+  return std::max(0.0, sum);  // rounding
+}
+
+// Where a value of that name is an activation of the runner; the count of tensors if nowhere.
+uint32_t tensor_named(const Graph& graph, const SampleRunner& runner, const std::string& name) {
+  const auto all = runner.activations();
+  const auto it = std::find_if(all.begin(), all.end(), [&](ValueId v) { return v != kNoId && graph.value(v).name == name; });
+  return static_cast<uint32_t>(it - all.begin());
+}
+
+// One run, and the values of one tensor on the way.
+Result<std::vector<float>> run_and_catch(SampleRunner& runner, const SampleSource& source, uint64_t index, uint32_t tensor) {
+  std::vector<float> caught;
+  LATHE_CHECK_OK(runner.run(source, index, [&](uint32_t t, std::span<float> values) {
+    if (t == tensor) caught.assign(values.begin(), values.end());
+  }));
+  return caught;
+}
+
+}  // namespace
+
+const char* part_name(LayerPart part) {
+  constexpr const char* kNames[] = {"", "first layer", "classifier"};
+  return kNames[static_cast<size_t>(part)];
+}
+
+Result<std::vector<Layer>> int8_layers(const Graph& graph, const QuantizeOptions& options) {
+  LATHE_CHECK_OK(check_is_float(graph));
+  LATHE_TRY(const std::vector<Decision> decisions, decide(graph, options));
+  NodeId first = kNoId, last = kNoId;
+  for (const NodeId n : graph.order()) {
+    if (node_cost_macs(graph, graph.node(n)) == 0) continue;
+    if (first == kNoId) first = n;
+    last = n;
+  }
+  const double total = std::max(1.0, total_macs(graph));
+  std::vector<Layer> layers;
+  for (size_t i = 0; i < decisions.size(); ++i) {
+    const NodeId id = graph.order()[i];
+    const Node& node = graph.node(id);
+    if (!decisions[i].int8 || op_def(node.op).quant_out.role == QuantRole::kSameAs) continue;
+    const LayerPart part = id == first ? LayerPart::kFirst : id == last ? LayerPart::kClassifier : LayerPart::kInner;
+    layers.push_back({id, node.name, op_name(node.op), node_cost_macs(graph, node) / total, part});
+  }
+  return layers;
+}
+
+std::vector<std::string> embeddings(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const NodeId n : graph.order()) {
+    const Node& node = graph.node(n);
+    const bool table = !node.inputs.empty() && node.inputs[0] != kNoId && graph.value(node.inputs[0]).kind == ValueKind::kConstant &&
+                       graph.value(node.inputs[0]).type.dtype == DType::kF32;
+    const bool rows = node.inputs.size() == 2 && quant_rule(op_def(node.op), 1).role == QuantRole::kInteger &&
+                      op_def(node.op).quant_out.role == QuantRole::kSameAs;
+    if (table && rows && graph.value(node.inputs[1]).kind != ValueKind::kConstant) names.push_back(node.name);
+  }
+  return names;
+}
+
+Result<QuantizeResult> quantize_isolated(const Graph& graph, const RangeTable& ranges, const QuantizeOptions& options,
+                                         const std::vector<Layer>& layers, size_t index, Isolation isolation) {
+  QuantizeOptions one = options;
+  for (size_t i = 0; i < layers.size(); ++i)
+    if ((i == index) == (isolation == Isolation::kWithout)) one.keep_nodes.insert(layers[i].node);
+  return quantize_graph(graph, ranges, one);
+}
+
+Result<LayerError> layer_error(const Graph& float_graph, const Graph& isolated, const Layer& layer, const SampleSource& source,
+                               const SessionOptions& session) {
+  LATHE_TRY(SampleRunner reference, SampleRunner::create(float_graph, session));
+  LATHE_TRY(SampleRunner changed, SampleRunner::create(isolated, session));
+  const std::string& name = float_graph.value(float_graph.node(layer.node).outputs[0]).name;
+  const uint32_t here = tensor_named(float_graph, reference, name);
+  uint32_t there = tensor_named(isolated, changed, name);
+  if (there == changed.activations().size()) there = tensor_named(isolated, changed, name + ":f32");
+  Distance local, propagated;
+  LayerError error;
+  for (uint64_t i = 0; i < source.count; ++i) {
+    LATHE_TRY(const std::vector<float> wanted, run_and_catch(reference, source, i, here));
+    LATHE_TRY(const std::vector<float> got, run_and_catch(changed, source, i, there));
+    local.add(wanted, got);
+    const auto a = reference.outputs(), b = changed.outputs();
+    for (size_t o = 0; o < a.size(); ++o) propagated.add(a[o], b[o]);
+    error.kl += divergence(a[0], b[0]) / static_cast<double>(source.count);
+  }
+  error.local_db = there == changed.activations().size() ? std::nan("") : local.db();
+  error.propagated_db = propagated.db();
+  return error;
+}
+
+}  // namespace lathe
