@@ -245,6 +245,42 @@ TEST_CASE("sensitivity lists layers, writes what to keep and a picture, and quan
   check_refused(run_lathe({"quantize", kModel, "--data", kData, "--keep", keep, "-o", folder.file("n.lathe")}), {"keep.toml", "keep"});
 }
 
+TEST_CASE("versions are kept, promoted and rolled back") {
+  const TempFolder folder;
+  const std::string registry = folder.file("r"), eval = folder.file("eval.json");
+  const auto command = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "registry");
+    arguments.insert(arguments.end(), {"--registry", registry});
+    return run_lathe(arguments);
+  };
+  const auto measured = run_lathe({"eval", int8_model(), "--data", grouped_set(folder), "--limit", "200", "--json"});
+  REQUIRE(measured.status == 0);
+  spill(eval, measured.out);
+  check_refused(command({"list"}), {"is no registry"});
+  REQUIRE(command({"add", kModel, "--name", "v0", "--tag", "original"}).status == 0);
+  const auto added = command({"add", int8_model(), "--name", "v1", "--parent", "original", "--metrics", eval, "--latency", "here=50"});
+  REQUIRE_MESSAGE(added.status == 0, added.err);
+  // A lowered model is cut at its tensors.
+  CHECK(added.out.find(" in 1 pieces") == std::string::npos);
+  check_refused(command({"promote", "v1", "--device", "phone"}), {"no latency measured on device 'phone'"});
+  CHECK(command({"promote", "original"}).out.rfind("current: v0", 0) == 0);
+  CHECK(command({"promote", "v1", "--device", "here"}).out.rfind("current: v1", 0) == 0);
+  const auto listed = json_of(command({"list", "--json"}));
+  const auto& versions = *listed.as_array();
+  REQUIRE(versions.size() == 2);
+  const Tree& v1 = *versions[*versions[0].find("name")->as_string() == "v1" ? 0 : 1].find("metrics");
+  CHECK(number(*v1.find(""), "accuracy") > 0.9);
+  CHECK(v1.find("device=watch") != nullptr);
+  CHECK(command({"diff", "v0", "v1"}).out.find("bytes") != std::string::npos);
+  CHECK(command({"rollback"}).out.rfind("current: v0", 0) == 0);
+  CHECK(command({"gc", "--keep", "0"}).out.find("removed v1") != std::string::npos);
+  REQUIRE(command({"show", "current", "-o", folder.file("out.onnx")}).status == 0);
+  CHECK(slurp(folder.file("out.onnx")) == slurp(kModel));
+  CHECK(command({"verify"}).status == 0);
+  check_refused(command({"add", kModel, "--name", "../x"}), {"cannot be the name of a version"});
+  check_refused(command({"add", kModel, "--name", "x", "--latency", "here"}), {"is not DEVICE=MICROSECONDS"});
+}
+
 TEST_CASE("keep leaves an operator in float and says so") {
   const TempFolder folder;
   const auto json = json_of(run_lathe(
