@@ -245,6 +245,15 @@ TEST_CASE("sensitivity lists layers, writes what to keep and a picture, and quan
   check_refused(run_lathe({"quantize", kModel, "--data", kData, "--keep", keep, "-o", folder.file("n.lathe")}), {"keep.toml", "keep"});
 }
 
+TEST_CASE("equalization lists pairs and reasons, and needs data") {
+  const TempFolder folder;
+  const auto done = run_lathe({"quantize", kModel, "--data", kData, "--samples", "16", "--per-tensor", "--equalize", "-o", folder.file("e.lathe")});
+  REQUIRE_MESSAGE(done.status == 0, done.err);
+  CHECK(done.out.find("pairs of layers equalized") != std::string::npos);
+  CHECK(done.out.find("not equalized: fc: ") != std::string::npos);
+  check_refused(run_lathe({"quantize", kModel, "--equalize", "-o", folder.file("n.lathe")}), {"--equalize", "--data"});
+}
+
 TEST_CASE("versions are kept, promoted and rolled back") {
   const TempFolder folder;
   const std::string registry = folder.file("r"), eval = folder.file("eval.json");

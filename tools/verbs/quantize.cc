@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "graph/pass.h"
 #include "quant/dynamic.h"
+#include "quant/equalize.h"
 #include "quant/observed.h"
 #include "quant/ptq.h"
 #include "tools/calibration.h"
@@ -21,7 +22,7 @@ namespace {
 
 struct Options {
   std::string model;
-  bool per_tensor = false, json = false;
+  bool per_tensor = false, equalize = false, json = false;
   KeepFlags keep;
   std::string dynamic;  // "", "token" or "tensor"
   WriteFlags write;
@@ -52,6 +53,18 @@ void print_text(const Options& o, const QuantizeResult& result, const Ranges& ra
   std::printf("\n");
   if (result.widened_channels > 0)
     std::printf("note: the weight scale of %u channels grew so that their bias fits\n", result.widened_channels);
+}
+
+void print_equalized(const EqualizeResult& result) {
+  Table table({"layers", "spread of channels", "after"});
+  for (const EqualizedPair& p : result.pairs) {
+    char before[24], after[24];
+    std::snprintf(before, sizeof before, "%.1f", p.spread_before);
+    std::snprintf(after, sizeof after, "%.1f", p.spread_after);
+    table.add({p.first + " -> " + p.second, before, after});
+  }
+  std::printf("%zu pairs of layers equalized\n%s", result.pairs.size(), result.pairs.empty() ? "" : table.text().c_str());
+  for (const std::string& line : result.skipped) std::printf("not equalized: %s\n", line.c_str());
 }
 
 void print_json(const QuantizeResult& result, const Ranges& ranges) {
@@ -98,6 +111,13 @@ Result<void> run(const Options& o) {
   LATHE_CHECK_OK(run_passes(model.graph, lowering_passes()));
   LATHE_TRY(const KeepList keep, o.keep.read());
   if (!o.dynamic.empty()) return run_dynamic(o, model.graph, keep, options);
+  if (o.equalize) {
+    if (o.calibration.data.empty())
+      return fail(Code::kInvalidArgument, "--equalize changes what calibration sees: give --data set.toml");
+    const EqualizeResult equalized = equalize(model.graph);
+    LATHE_CHECK_OK(verify(model.graph));
+    if (!o.json) print_equalized(equalized);
+  }
   LATHE_TRY(const Ranges ranges, find_ranges(o.model, model, o.calibration, session));
   LATHE_TRY(QuantizeResult result,
             quantize_graph(model.graph, ranges.table, {.per_channel = !o.per_tensor, .keep_float = keep.entries}));
@@ -116,6 +136,7 @@ Action setup(CLI::App& app) {
   o->write.add_to(app);
   o->keep.add_to(app);
   app.add_flag("--per-tensor", o->per_tensor, "one weight scale per tensor instead of one per output channel");
+  app.add_flag("--equalize", o->equalize, "even out the channels of neighbouring layers' weights first; the float network stays the same");
   app.add_flag(
       "--dynamic{token}", o->dynamic,
       "only weights become INT8; activations are quantized on the fly, per token (default) or --dynamic=tensor. Needs no "

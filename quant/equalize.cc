@@ -1,0 +1,180 @@
+#include "quant/equalize.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "graph/op_def.h"
+#include "graph/rewriter.h"
+
+namespace lathe {
+namespace {
+
+constexpr int kMostRounds = 20;
+
+// A layer with constant weights [out, ..., in], its activation and what it reads beside its input.
+struct Weighted {
+  NodeId node = kNoId;
+  size_t weight = 0, bias = 0;  // operands; bias: 0 if there is none
+  float lo = 0, hi = 0;
+  int32_t groups = 1;
+  bool has_residual = false;
+};
+
+std::optional<Weighted> weighted(const Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  Weighted w{.node = id};
+  if (const auto* conv = std::get_if<Conv2dAttrs>(&node.attrs)) {
+    w.lo = conv->lo, w.hi = conv->hi, w.groups = conv->groups;
+  } else if (const auto* full = std::get_if<FullyConnectedAttrs>(&node.attrs)) {
+    w.lo = full->lo, w.hi = full->hi;
+  } else {
+    return {};
+  }
+  for (size_t i = 1; i < node.inputs.size(); ++i) {
+    if (node.inputs[i] == kNoId) continue;
+    const QuantRole role = quant_rule(op_def(node.op), i).role;
+    const bool constant = graph.value(node.inputs[i]).kind == ValueKind::kConstant;
+    if (role == QuantRole::kWeight && constant) w.weight = i;
+    else if (role == QuantRole::kBias && constant) w.bias = i;
+    else w.has_residual = true;
+  }
+  if (w.weight == 0) return {};
+  return w;
+}
+
+// Elements of a layer's weights by channel: of its results, or of its input.
+class Channels {
+ public:
+  Channels(Graph& graph, const Weighted& w, bool of_input) : graph_(graph), id_(graph.node(w.node).inputs[w.weight]) {
+    const Value& v = graph.value(id_);
+    for (const Dim d : v.type.dims) dims_.push_back(graph.dims().value(d).value_or(0));
+    depthwise_ = w.groups > 1 && w.groups == dims_[0] && dims_.back() == 1;
+    by_first_ = !of_input || depthwise_;
+    grouped_ = of_input && w.groups > 1 && !depthwise_;
+    const auto values = v.constant.as<float>();
+    values_.assign(values.begin(), values.end());
+  }
+  bool grouped() const { return grouped_; }
+  size_t count() const { return static_cast<size_t>(by_first_ ? dims_[0] : dims_.back()); }
+  float reach(size_t c) const {
+    float m = 0;
+    const_cast<Channels*>(this)->each(c, [&](float& v) { m = std::max(m, std::fabs(v)); });
+    return m;
+  }
+  void scale(size_t c, float factor) {
+    each(c, [&](float& v) { v *= factor; });
+  }
+  void store(Rewriter& rewriter, const Weighted& w) {
+    const Value& v = graph_.value(id_);
+    rewriter.set_input(w.node, w.weight, rewriter.constant(graph_.fresh_name(v.name + ":equalized"), v.type, Constant::of(values_)));
+  }
+
+ private:
+  template <class F> void each(size_t c, F&& f) {
+    const size_t n = count(), row = values_.size() / n;
+    if (by_first_)
+      for (size_t i = 0; i < row; ++i) f(values_[c * row + i]);
+    else
+      for (size_t i = c; i < values_.size(); i += n) f(values_[i]);
+  }
+  Graph& graph_;
+  ValueId id_;
+  std::vector<int64_t> dims_;
+  bool depthwise_ = false, by_first_ = true, grouped_ = false;
+  std::vector<float> values_;
+};
+
+bool is_shared(const Graph& graph, ValueId v) { return graph.consumers(v).size() > 1; }
+
+// The layer that takes the factors of `first`, or why there is none.
+std::optional<Weighted> partner(Graph& graph, const Weighted& first, std::string* why) {
+  const Node& node = graph.node(first.node);
+  const ValueId result = node.outputs[0];
+  const std::vector<NodeId> readers = graph.consumers(result);
+  std::optional<Weighted> second;
+  if (readers.size() == 1) second = weighted(graph, readers[0]);
+  const bool homogeneous = (first.lo == 0 || std::isinf(first.lo)) && std::isinf(first.hi);
+  if (graph.is_output(result)) *why = "its result is an output of the graph";
+  else if (readers.size() != 1) *why = "its result has " + std::to_string(readers.size()) + " readers";
+  else if (!second) *why = "its reader has no weights of its own";
+  else if (!homogeneous) *why = "its activation is bounded";
+  else if (first.has_residual) *why = "a residual is added to its result";
+  else if (graph.node(second->node).inputs[0] != result) *why = "its result is another layer's residual";
+  else if (is_shared(graph, node.inputs[first.weight]) || is_shared(graph, graph.node(second->node).inputs[second->weight]))
+    *why = "its weights or its reader's serve several layers";
+  else if (Channels(graph, *second, true).grouped() || Channels(graph, *second, true).count() != Channels(graph, first, false).count())
+    *why = "its reader takes channels in groups";
+  if (!why->empty()) return {};
+  return second;
+}
+
+double spread(const Channels& first, const Channels& second) {
+  float least = std::numeric_limits<float>::max(), most = 0;
+  for (size_t c = 0; c < first.count(); ++c)
+    for (const float r : {first.reach(c), second.reach(c)})
+      if (r > 0) least = std::min(least, r), most = std::max(most, r);
+  return most > 0 ? static_cast<double>(most) / static_cast<double>(least) : 1;
+}
+
+// One exchange between two layers; false if no channel changed.
+bool exchange(Graph& graph, const Weighted& a, const Weighted& b, EqualizedPair* pair) {
+  Channels first(graph, a, false), second(graph, b, true);
+  if (pair->spread_before == 0) pair->spread_before = spread(first, second);
+  std::vector<float> bias;
+  const ValueId bias_id = a.bias == 0 ? kNoId : graph.node(a.node).inputs[a.bias];
+  if (bias_id != kNoId) {
+    const auto values = graph.value(bias_id).constant.as<float>();
+    bias.assign(values.begin(), values.end());
+  }
+  bool changed = false;
+  for (size_t c = 0; c < first.count(); ++c) {
+    const float r1 = first.reach(c), r2 = second.reach(c);
+    if (!(r1 > 0) || !(r2 > 0)) continue;
+    const int exponent = static_cast<int>(std::lround(0.5 * (std::log2(static_cast<double>(r1)) - std::log2(static_cast<double>(r2)))));
+    if (exponent == 0) continue;
+    changed = true;
+    first.scale(c, std::ldexp(1.0f, -exponent));
+    second.scale(c, std::ldexp(1.0f, exponent));
+    if (bias_id != kNoId) bias[c] = std::ldexp(bias[c], -exponent);
+  }
+  pair->spread_after = spread(first, second);
+  if (!changed) return false;
+  Rewriter rewriter(graph);
+  first.store(rewriter, a);
+  second.store(rewriter, b);
+  if (bias_id != kNoId) {
+    const Value& v = graph.value(bias_id);
+    rewriter.set_input(a.node, a.bias, rewriter.constant(graph.fresh_name(v.name + ":equalized"), v.type, Constant::of(bias)));
+  }
+  rewriter.sweep();
+  return true;
+}
+
+}  // namespace
+
+EqualizeResult equalize(Graph& graph) {
+  EqualizeResult result;
+  struct Work {
+    Weighted first, second;
+    EqualizedPair report;
+  };
+  std::vector<Work> work;
+  for (const NodeId id : graph.order()) {
+    const auto first = weighted(graph, id);
+    if (!first) continue;
+    std::string why;
+    const auto second = partner(graph, *first, &why);
+    if (second) work.push_back({*first, *second, {graph.node(id).name, graph.node(second->node).name}});
+    else result.skipped.push_back(graph.node(id).name + ": " + why);
+  }
+  bool changed = true;
+  for (int round = 0; changed && round < kMostRounds; ++round) {
+    changed = false;
+    for (Work& w : work) changed = exchange(graph, w.first, w.second, &w.report) || changed;
+  }
+  for (Work& w : work) result.pairs.push_back(std::move(w.report));
+  return result;
+}
+
+}  // namespace lathe
