@@ -8,7 +8,7 @@ namespace {
 
 namespace code {
 constexpr int32_t kAdd = 0, kLogistic = 14, kMul = 18, kRelu = 19, kReluN1To1 = 20, kRelu6 = 21, kTanh = 28, kSub = 41,
-                  kDiv = 42, kExp = 47, kMaximum = 55, kSqrt = 75, kHardSwish = 117, kRelu0To1 = 152;
+                  kExp = 47, kMaximum = 55, kSqrt = 75;
 constexpr int32_t kFloor = 8, kSin = 66, kLog = 73, kAbs = 101, kCeil = 104, kCos = 108, kRound = 116, kSign = 158;
 }
 

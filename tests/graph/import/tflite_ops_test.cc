@@ -123,10 +123,10 @@ void check_case(Case c, const Graph& g) {
 TEST_CASE("every tflite operator computes what LiteRT's reference kernel does") {
   const auto cases = read_cases();
   CHECK(cases.size() > 100);
-  for (const auto& [name, c] : cases) {
-    CAPTURE(name);
-    const auto g = import_case(c);
+  for (const auto& one : cases) {
+    CAPTURE(one.first);
+    const auto g = import_case(one.second);
     if (!g) FAIL_CHECK(g.error().message);
-    else check_case(c, *g);
+    else check_case(one.second, *g);
   }
 }
