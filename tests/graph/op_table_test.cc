@@ -9,22 +9,25 @@
 namespace lathe {
 namespace {
 
-TEST_CASE("every line of ops.def has a definition that agrees with it and with itself") {
-#define LATHE_OP(name, number, attrs_type)                                                                        \
-  {                                                                                                               \
-    const OpDef& def = op_def(Op::k##name);                                                                       \
-    INFO(#name);                                                                                                  \
-    CHECK(def.op == Op::k##name);                                                                                 \
-    CHECK(find_op(#name) == &def);                                                                                \
-    CHECK((def.infer != nullptr));                                                                                 \
-    CHECK((def.max_inputs == kAnyInputs || (def.min_inputs <= def.max_inputs && def.max_inputs <= kMaxRules)));   \
-    if (def.as_table) CHECK((def.has_s8 && def.max_inputs == 1));                                                 \
-    if (def.quant_out.role == QuantRole::kSameAs) CHECK(static_cast<uint8_t>(def.quant_out.index) < def.min_inputs); \
-    if (def.permute != nullptr) CHECK(def.layout_free);                                                           \
-    for (const QuantRule& rule : def.quant_in) CHECK((rule.role != QuantRole::kWeight || rule.axis >= 0));        \
-  }
+constexpr std::pair<Op, const char*> kOps[] = {
+#define LATHE_OP(name, number, attrs) {Op::k##name, #name},
 #include "runtime/ops.def"
 #undef LATHE_OP
+};
+
+TEST_CASE("every line of ops.def has a definition that agrees with it and with itself") {
+  for (const auto& op : kOps) {
+    const OpDef& def = op_def(op.first);
+    CAPTURE(std::string(op.second));
+    CHECK(def.op == op.first);
+    CHECK(find_op(op.second) == &def);
+    CHECK((def.infer != nullptr));
+    CHECK((def.max_inputs == kAnyInputs || (def.min_inputs <= def.max_inputs && def.max_inputs <= kMaxRules)));
+    if (def.as_table) CHECK((def.has_s8 && def.max_inputs == 1));
+    if (def.quant_out.role == QuantRole::kSameAs) CHECK(static_cast<uint8_t>(def.quant_out.index) < def.min_inputs);
+    if (def.permute != nullptr) CHECK(def.layout_free);
+    for (const QuantRule& rule : def.quant_in) CHECK((rule.role != QuantRole::kWeight || rule.axis >= 0));
+  }
   CHECK(find_op("Fold") == nullptr);
 }
 

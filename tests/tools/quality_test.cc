@@ -1,0 +1,147 @@
+// Judging, choosing and keeping models: eval with groups and gates, sensitivity, equalization, the registry.
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "data/npy.h"
+#include "tools/cli_checks.h"
+
+using namespace lathe;
+using namespace lathe::test;
+
+namespace {
+
+// The fashion set's first test pictures, with a group column whose rare value has 20 of 400 samples.
+std::string grouped_set(const TempFolder& folder) {
+  std::string groups = "device\n", text = slurp(kData);
+  for (int i = 0; i < 10000; ++i) groups += i % 20 == 0 ? "old\n" : i % 2 == 0 ? "phone\n" : "watch\n";
+  spill(folder.file("groups.csv"), groups);
+  text.insert(text.find("[split.test]") + std::string("[split.test]").size(), "\ngroups = '" + folder.file("groups.csv") + "'");
+  spill(folder.file("set.toml"), text);
+  return folder.file("set.toml");
+}
+
+}  // namespace
+
+TEST_CASE("eval compares with a baseline by group, and its gates give exit status 1") {
+  const TempFolder folder;
+  const std::string set = grouped_set(folder);
+  std::vector<std::string> eval{"eval", int8_model(), "--data", set, "--limit", "400", "--baseline", kModel};
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = eval;
+    all.insert(all.end(), more.begin(), more.end());
+    return run_lathe(all);
+  };
+  const auto report = json_of(with({"--json", "--max-drop", "5", "--max-group-drop", "5"}));
+  CHECK(number(report, "baseline") > 0.9);
+  CHECK(std::fabs(number(report, "drop")) < 3);
+  CHECK(number(*report.find("groups")->find("device=phone"), "samples") == 180);
+  CHECK(*report.find("groups")->find("device=old")->find("few")->as_bool());
+  CHECK(report.find("worst_group") != nullptr);
+  const auto refused = with({"--max-drop", "-90", "--max-group-drop", "-90"});
+  CHECK(refused.status == 1);
+  CHECK(refused.err.find("3 gates do not hold") != std::string::npos);
+  CHECK(refused.err.find("group device=watch: accuracy fell by") != std::string::npos);
+  CHECK(refused.err.find("device=old") == std::string::npos);
+  CHECK(refused.out.find("few samples: noise") != std::string::npos);
+  check_refused(run_lathe({"eval", kModel, "--data", kData, "--max-drop", "1"}), {"--baseline"});
+  check_refused(run_lathe({"eval", kModel, "--data", kData, "--metric", "mse"}), {"split 'test' has no targets"});
+  check_refused(run_lathe({"eval", kModel, "--data", kData, "--metric", "best"}), {"unknown metric 'best'", "recall@K"});
+}
+
+TEST_CASE("a metric of the user's own gets the predictions and prints one number") {
+  const TempFolder folder;
+  const std::string script = folder.file("count.sh");
+  spill(script, "#!/bin/sh\ncp \"$1\" " + folder.file("seen.npz") + "\necho 42.5\n");
+  const std::vector<std::string> eval{"eval", kModel, "--data", kData, "--limit", "40", "--json", "--metric-cmd"};
+  const auto with = [&](const std::string& command) {
+    std::vector<std::string> all = eval;
+    all.push_back(command);
+    return run_lathe(all);
+  };
+  CHECK(number(json_of(with("sh " + script)), "command") == 42.5);
+  const auto seen = read_npz(folder.file("seen.npz"));
+  REQUIRE(seen);
+  REQUIRE(seen->size() == 2);
+  CHECK((*seen)[0].name == "outputs");
+  CHECK((*seen)[0].tensor.dims == std::vector<int64_t>{40, 10});
+  CHECK((*seen)[1].tensor.dims == std::vector<int64_t>{40});
+  CHECK(with("echo two words").err.find("which is not one number") != std::string::npos);
+  CHECK(with("false").status == 1);
+}
+
+TEST_CASE("sensitivity lists layers, writes what to keep and a picture, and quantize reads it") {
+  const TempFolder folder;
+  const std::string keep = folder.file("keep.toml"), picture = folder.file("s.svg");
+  const std::vector<std::string> command{"sensitivity", kModel, "--data", kData, "--samples", "32", "--limit", "40"};
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = command;
+    all.insert(all.end(), more.begin(), more.end());
+    return run_lathe(all);
+  };
+  const auto report = json_of(with({"--json", "-o", keep, "--picture", picture}));
+  const auto& layers = *report.find("layers")->as_array();
+  REQUIRE(layers.size() > 8);
+  CHECK(*layers[0].find("part")->as_string() == "first layer");
+  CHECK(*layers[layers.size() - 1].find("part")->as_string() == "classifier");
+  CHECK(number(layers[0], "local_db") > 20);
+  CHECK(slurp(picture).rfind("<svg ", 0) == 0);
+  size_t listed = 0;
+  for (const Tree& layer : layers) listed += *layer.find("keep")->as_bool() ? 1 : 0;
+  CHECK(line_count(slurp(keep)) == 3 + listed);
+  spill(keep, "keep = ['fc', 'stem.conv']\n");
+  const auto kept = json_of(run_lathe(
+      {"quantize", kModel, "--data", kData, "--samples", "8", "--keep", keep, "--json", "-o", folder.file("k.lathe")}));
+  for (const Tree& op : *kept.find("ops")->as_array()) {
+    const std::string& node = *op.find("node")->as_string();
+    if (node == "fc" || node == "stem.conv") CHECK(*op.find("reason")->as_string() == "kept float on request");
+  }
+  CHECK(run_lathe({"dump", folder.file("k.lathe")}).out.find("keep_hash") != std::string::npos);
+  spill(keep, "kept = ['fc']\n");
+  check_refused(run_lathe({"quantize", kModel, "--data", kData, "--keep", keep, "-o", folder.file("n.lathe")}), {"keep.toml", "keep"});
+}
+
+TEST_CASE("equalization lists pairs and reasons, and needs data") {
+  const TempFolder folder;
+  const auto done = run_lathe({"quantize", kModel, "--data", kData, "--samples", "16", "--per-tensor", "--equalize", "-o", folder.file("e.lathe")});
+  REQUIRE_MESSAGE(done.status == 0, done.err);
+  CHECK(done.out.find("pairs of layers equalized") != std::string::npos);
+  CHECK(done.out.find("not equalized: fc: ") != std::string::npos);
+  check_refused(run_lathe({"quantize", kModel, "--equalize", "-o", folder.file("n.lathe")}), {"--equalize", "--data"});
+}
+
+TEST_CASE("versions are kept, promoted and rolled back") {
+  const TempFolder folder;
+  const std::string registry = folder.file("r"), eval = folder.file("eval.json");
+  const auto command = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "registry");
+    arguments.insert(arguments.end(), {"--registry", registry});
+    return run_lathe(arguments);
+  };
+  const auto measured = run_lathe({"eval", int8_model(), "--data", grouped_set(folder), "--limit", "200", "--json"});
+  REQUIRE(measured.status == 0);
+  spill(eval, measured.out);
+  check_refused(command({"list"}), {"is no registry"});
+  REQUIRE(command({"add", kModel, "--name", "v0", "--tag", "original"}).status == 0);
+  const auto added = command({"add", int8_model(), "--name", "v1", "--parent", "original", "--metrics", eval, "--latency", "here=50"});
+  REQUIRE_MESSAGE(added.status == 0, added.err);
+  // A lowered model is cut at its tensors.
+  CHECK(added.out.find(" in 1 pieces") == std::string::npos);
+  check_refused(command({"promote", "v1", "--device", "phone"}), {"no latency measured on device 'phone'"});
+  CHECK(command({"promote", "original"}).out.rfind("current: v0", 0) == 0);
+  CHECK(command({"promote", "v1", "--device", "here"}).out.rfind("current: v1", 0) == 0);
+  const auto listed = json_of(command({"list", "--json"}));
+  const auto& versions = *listed.as_array();
+  REQUIRE(versions.size() == 2);
+  const Tree& v1 = *versions[*versions[0].find("name")->as_string() == "v1" ? 0 : 1].find("metrics");
+  CHECK(number(*v1.find(""), "accuracy") > 0.9);
+  CHECK(v1.find("device=watch") != nullptr);
+  CHECK(command({"diff", "v0", "v1"}).out.find("bytes") != std::string::npos);
+  CHECK(command({"rollback"}).out.rfind("current: v0", 0) == 0);
+  CHECK(command({"gc", "--keep", "0"}).out.find("removed v1") != std::string::npos);
+  REQUIRE(command({"show", "current", "-o", folder.file("out.onnx")}).status == 0);
+  CHECK(slurp(folder.file("out.onnx")) == slurp(kModel));
+  CHECK(command({"verify"}).status == 0);
+  check_refused(command({"add", kModel, "--name", "../x"}), {"cannot be the name of a version"});
+  check_refused(command({"add", kModel, "--name", "x", "--latency", "here"}), {"is not DEVICE=MICROSECONDS"});
+}
