@@ -28,7 +28,7 @@ from pathlib import Path
 # Values of LATHE_ISA; the first run is uncapped. The only place that lists them.
 ISA_CAPS = ["", "avx2", "scalar"]
 # Without vectors real models take minutes; that they give equal bytes on every level the uncapped run shows.
-TOO_SLOW = {"scalar": "models"}
+TOO_SLOW = {"scalar": ["models"]}
 
 SUMMARY = re.compile(r"^\[doctest\] test cases:\s*\d+ \|\s*(\d+) passed \|\s*(\d+) failed \|\s*(\d+) skipped", re.M)
 SKIPPED = re.compile(r"^(?:\.\./)*(\S+): MESSAGE: skipped[,:] *(.+)$", re.M)
@@ -113,7 +113,7 @@ def run_suite(args, cap, first):
         command += ["--suite", args.suite]
     elif not first:
         command += ["--no-suite", "checks"]
-    for suite in filter(None, {args.leave_out, TOO_SLOW.get(cap)}):
+    for suite in [*args.leave_out, *TOO_SLOW.get(cap, [])]:
         command += ["--no-suite", suite]
     env = {k: v for k, v in os.environ.items() if k != "LATHE_ISA"}
     if cap:
@@ -135,7 +135,7 @@ def main():
     p.add_argument("--label", default="suite")
     p.add_argument("--uncapped-only", action="store_true", help="do not repeat the suite under ISA_CAPS")
     p.add_argument("--suite", help="only this meson suite")
-    p.add_argument("--leave-out", metavar="SUITE", help="not this meson suite")
+    p.add_argument("--leave-out", metavar="SUITE", action="append", default=[], help="not this meson suite")
     p.add_argument("--timeout-multiplier", type=float, default=10)
     p.add_argument("--totals", type=Path, help="append 'passed failed skipped' to this file")
     args = p.parse_args()
