@@ -32,7 +32,7 @@ Result<std::vector<Chunk>> ObjectStore::put(std::span<const std::byte> file, std
   std::vector<Chunk> chunks;
   for (size_t i = 0; i + 1 < cuts.size(); ++i) {
     const auto piece = file.subspan(cuts[i], cuts[i + 1] - cuts[i]);
-    const Chunk& c = chunks.emplace_back(hash128(piece), piece.size());
+    const Chunk& c = chunks.emplace_back(Chunk{hash128(piece), piece.size()});
     const std::string path = path_of(c.hash);
     std::error_code error;
     if (fs::file_size(path, error) == c.bytes && !error) continue;
