@@ -48,9 +48,10 @@ std::vector<Contest> contests(const Graph& graph, const SampleRunner& runner, Ca
     if (v == kNoId || !has_own_grid(graph, v)) continue;
     Contest c{t, &calibration->tensors.at(graph.value(v).name), {}, {}, {}};
     if (c.observer->empty()) continue;
+    const bool symmetric = is_symmetric(graph, v);
     for (const ObserverKind kind : kRangeKinds) {
       const Range range = c.observer->range(kind);
-      const QuantParams p = is_symmetric(graph, v) ? symmetric_params(range) : activation_params(range);
+      const QuantParams p = symmetric ? symmetric_params(range) : activation_params(range);
       if (std::find(c.grids.begin(), c.grids.end(), p) != c.grids.end()) continue;
       c.kinds.push_back(kind);
       c.grids.push_back(p);

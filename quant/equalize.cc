@@ -59,11 +59,11 @@ class Channels {
   size_t count() const { return static_cast<size_t>(by_first_ ? dims_[0] : dims_.back()); }
   float reach(size_t c) const {
     float m = 0;
-    const_cast<Channels*>(this)->each(c, [&](float& v) { m = std::max(m, std::fabs(v)); });
+    each(c, [&](size_t i) { m = std::max(m, std::fabs(values_[i])); });
     return m;
   }
   void scale(size_t c, float factor) {
-    each(c, [&](float& v) { v *= factor; });
+    each(c, [&](size_t i) { values_[i] *= factor; });
   }
   void store(Rewriter& rewriter, const Weighted& w) {
     const Value& v = graph_.value(id_);
@@ -71,12 +71,13 @@ class Channels {
   }
 
  private:
-  template <class F> void each(size_t c, F&& f) {
+  // Places of channel c among the values.
+  template <class F> void each(size_t c, F&& f) const {
     const size_t n = count(), row = values_.size() / n;
     if (by_first_)
-      for (size_t i = 0; i < row; ++i) f(values_[c * row + i]);
+      for (size_t i = 0; i < row; ++i) f(c * row + i);
     else
-      for (size_t i = c; i < values_.size(); i += n) f(values_[i]);
+      for (size_t i = c; i < values_.size(); i += n) f(i);
   }
   Graph& graph_;
   ValueId id_;
@@ -103,7 +104,7 @@ std::optional<Weighted> partner(Graph& graph, const Weighted& first, std::string
   else if (graph.node(second->node).inputs[0] != result) *why = "its result is another layer's residual";
   else if (is_shared(graph, node.inputs[first.weight]) || is_shared(graph, graph.node(second->node).inputs[second->weight]))
     *why = "its weights or its reader's serve several layers";
-  else if (Channels(graph, *second, true).grouped() || Channels(graph, *second, true).count() != Channels(graph, first, false).count())
+  else if (const Channels taken(graph, *second, true); taken.grouped() || taken.count() != Channels(graph, first, false).count())
     *why = "its reader takes channels in groups";
   if (!why->empty()) return {};
   return second;

@@ -106,9 +106,8 @@ Result<QuantizeResult> quantize_isolated(const Graph& graph, const RangeTable& r
   return quantize_graph(graph, ranges, one);
 }
 
-Result<LayerError> layer_error(const Graph& float_graph, const Graph& isolated, const Layer& layer, const SampleSource& source,
-                               const SessionOptions& session) {
-  LATHE_TRY(SampleRunner reference, SampleRunner::create(float_graph, session));
+Result<LayerError> layer_error(const Graph& float_graph, SampleRunner& reference, const Graph& isolated, const Layer& layer,
+                               const SampleSource& source, const SessionOptions& session) {
   LATHE_TRY(SampleRunner changed, SampleRunner::create(isolated, session));
   const std::string& name = float_graph.value(float_graph.node(layer.node).outputs[0]).name;
   const uint32_t here = tensor_named(float_graph, reference, name);

@@ -38,8 +38,9 @@ struct LayerError {
   double propagated_db = 0;  // SQNR of the graph's outputs
   double kl = 0;             // mean divergence of the first output's softmax, in nats
 };
-// Compares `float_graph` with one that has a layer in INT8 alone on every sample of the source. Infinite SQNR: no difference.
-Result<LayerError> layer_error(const Graph& float_graph, const Graph& isolated, const Layer& layer, const SampleSource& source,
-                               const SessionOptions& session);
+// Compares `float_graph`, which `reference` runs, with one that has a layer in INT8 alone on every sample of the source. Infinite
+// SQNR: no difference.
+Result<LayerError> layer_error(const Graph& float_graph, SampleRunner& reference, const Graph& isolated, const Layer& layer,
+                               const SampleSource& source, const SessionOptions& session);
 
 }  // namespace lathe

@@ -50,7 +50,9 @@ double int8_db(const Graph& g, const Graph& reference) {
   REQUIRE_MESSAGE(q, q.error().message);
   const auto layers = int8_layers(reference, {});
   REQUIRE(layers);
-  const auto e = layer_error(reference, q->graph, layers->back(), source, {});
+  auto runner = SampleRunner::create(reference, {});
+  REQUIRE_MESSAGE(runner, runner.error().message);
+  const auto e = layer_error(reference, *runner, q->graph, layers->back(), source, {});
   REQUIRE_MESSAGE(e, e.error().message);
   return e->propagated_db;
 }

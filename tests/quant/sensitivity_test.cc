@@ -69,18 +69,20 @@ TEST_CASE("the layer that INT8 hurts has the lowest SQNR, at its own result and 
   const Graph g = three_products();
   const auto layers = int8_layers(g, {});
   REQUIRE(layers);
+  auto reference = SampleRunner::create(g, {});
+  REQUIRE_MESSAGE(reference, reference.error().message);
   std::vector<LayerError> errors;
   for (size_t i = 0; i < 3; ++i) {
     const auto alone = quantize_isolated(g, ranges(g), {}, *layers, i, Isolation::kAlone);
     REQUIRE_MESSAGE(alone, alone.error().message);
-    const auto e = layer_error(g, alone->graph, (*layers)[i], samples(), {});
+    const auto e = layer_error(g, *reference, alone->graph, (*layers)[i], samples(), {});
     REQUIRE_MESSAGE(e, e.error().message);
     errors.push_back(*e);
     CHECK(e->local_db > 15);
     CHECK(e->kl >= 0);
   }
   CHECK(errors[0].local_db > 35);
-  const auto exact = layer_error(g, g, (*layers)[0], samples(), {});
+  const auto exact = layer_error(g, *reference, g, (*layers)[0], samples(), {});
   REQUIRE(exact);
   CHECK(std::isinf(exact->local_db));
   CHECK(std::isinf(exact->propagated_db));

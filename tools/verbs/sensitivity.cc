@@ -87,6 +87,7 @@ class Bench {
       LATHE_TRY(const MetricDrop drop, drop_of(all.graph));
       study.all_drop = drop.all;
     }
+    LATHE_TRY(reference_, SampleRunner::create(graph_, request_.session));
     Progress progress("measuring layers", layers.size());
     for (size_t i = 0; i < layers.size(); ++i) {
       LATHE_TRY(study.rows.emplace_back(), measure(layers, i, study));
@@ -116,7 +117,7 @@ class Bench {
   Result<Row> measure(const std::vector<Layer>& layers, size_t i, const Study& study) {
     Row row{layers[i], {}, {}, {}, false};
     LATHE_TRY(const QuantizeResult alone, quantize_isolated(graph_, ranges_, quantize_, layers, i, Isolation::kAlone));
-    LATHE_TRY(row.error, layer_error(graph_, alone.graph, layers[i], source_, request_.session));
+    LATHE_TRY(row.error, layer_error(graph_, *reference_, alone.graph, layers[i], source_, request_.session));
     if (!study.has_metric) return row;
     LATHE_TRY(row.alone, drop_of(alone.graph));
     LATHE_TRY(const QuantizeResult without, quantize_isolated(graph_, ranges_, quantize_, layers, i, Isolation::kWithout));
@@ -146,6 +147,7 @@ class Bench {
   std::vector<size_t> matching_;
   SampleSource source_;
   ModelScores baseline_;
+  std::optional<SampleRunner> reference_;  // of the float graph
 };
 
 std::string number(const char* format, double v) {
