@@ -62,6 +62,8 @@ class OutputDifference {
   double max_rel() const;
   // 10 log10(sum a^2 / sum (a - b)^2) in dB; infinite if equal.
   double sqnr_db() const;
+  // sum (a - b)^2 / sum a^2; the sum of (a - b)^2 itself where every a is 0.
+  double noise_ratio() const { return signal_ > 0 ? noise_ / signal_ : noise_; }
 
  private:
   uint64_t elems_ = 0, non_finite_ = 0;

@@ -1,8 +1,8 @@
 #include "quant/choose_ranges.h"
 
 #include <algorithm>
-#include <cmath>
 
+#include "data/metrics.h"
 #include "graph/op_def.h"
 #include "lathe/arith.h"
 #include "quant/grid.h"
@@ -73,16 +73,11 @@ std::vector<float> copied(const std::vector<std::span<const float>>& outputs) {
   return out;
 }
 
-// sum (a - b)^2 / sum a^2 over what is finite in both.
 double relative_error(const std::vector<float>& reference, const std::vector<float>& values) {
-  double signal = 0, noise = 0;
-  for (size_t i = 0; i < std::min(reference.size(), values.size()); ++i) {
-    const double a = reference[i], d = a - values[i];
-    if (!std::isfinite(d)) continue;
-    signal += a * a;
-    noise += d * d;
-  }
-  return signal > 0 ? noise / signal : noise;
+  const size_t n = std::min(reference.size(), values.size());  // a size may depend on data
+  OutputDifference difference;
+  difference.add(std::span(reference).first(n), std::span(values).first(n));
+  return difference.noise_ratio();
 }
 
 }  // namespace

@@ -3,25 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "data/metrics.h"
 #include "graph/cost.h"
 #include "graph/op_def.h"
 #include "quant/decide.h"
 
 namespace lathe {
 namespace {
-
-struct Distance {
-  double signal = 0, noise = 0;
-  void add(std::span<const float> reference, std::span<const float> values) {
-    for (size_t i = 0; i < std::min(reference.size(), values.size()); ++i) {
-      const double a = reference[i], d = a - values[i];
-      if (!std::isfinite(d)) continue;
-      signal += a * a;
-      noise += d * d;
-    }
-  }
-  double db() const { return noise == 0 ? HUGE_VAL : 10 * std::log10(signal / noise); }
-};
 
 std::vector<double> softmax(std::span<const float> logits) {
   std::vector<double> p(logits.begin(), logits.end());
@@ -113,18 +101,23 @@ Result<LayerError> layer_error(const Graph& float_graph, SampleRunner& reference
   const uint32_t here = tensor_named(float_graph, reference, name);
   uint32_t there = tensor_named(isolated, changed, name);
   if (there == changed.activations().size()) there = tensor_named(isolated, changed, name + ":f32");
-  Distance local, propagated;
+  OutputDifference local, propagated;
+  const bool seen = there < changed.activations().size();
   LayerError error;
   for (uint64_t i = 0; i < source.count; ++i) {
     LATHE_TRY(const std::vector<float> wanted, run_and_catch(reference, source, i, here));
     LATHE_TRY(const std::vector<float> got, run_and_catch(changed, source, i, there));
-    local.add(wanted, got);
-    const auto a = reference.outputs(), b = changed.outputs();
-    for (size_t o = 0; o < a.size(); ++o) propagated.add(a[o], b[o]);
+    if (const size_t n = std::min(wanted.size(), got.size()); seen) local.add(std::span(wanted).first(n), std::span(got).first(n));
+    auto a = reference.outputs(), b = changed.outputs();
+    for (size_t o = 0; o < a.size(); ++o) {
+      const size_t n = std::min(a[o].size(), b[o].size());  // a size may depend on data
+      a[o] = a[o].first(n), b[o] = b[o].first(n);
+      propagated.add(a[o], b[o]);
+    }
     error.kl += divergence(a[0], b[0]) / static_cast<double>(source.count);
   }
-  error.local_db = there == changed.activations().size() ? std::nan("") : local.db();
-  error.propagated_db = propagated.db();
+  error.local_db = seen ? local.sqnr_db() : std::nan("");
+  error.propagated_db = propagated.sqnr_db();
   return error;
 }
 
