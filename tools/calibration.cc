@@ -1,6 +1,5 @@
 #include "tools/calibration.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "base/cancel.h"
@@ -19,15 +18,13 @@ std::vector<ModelInput> graph_inputs(const Graph& graph) {
   return inputs;
 }
 
-void CalibrationFlags::add_to(CLI::App& app) {
-  app.add_option("--data", data, "data set (TOML); reads its split calib, else train");
-  app.add_option("--samples", samples, "calibration samples, spread evenly over the split")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  app.add_option("--observer", observer, "minmax, moving-average, percentile, entropy, mse, or auto: for every tensor the one that disturbs the outputs least")->capture_default_str();
-  app.add_option("--percentile", percentile, "of the values that --observer percentile keeps")
-      ->capture_default_str()
-      ->check(CLI::Range(50.0, 100.0));
+void CalibrationFlags::add_to(Arguments& args) {
+  args.option("--data", data, "data set (TOML); reads its split calib, else train");
+  args.option("--samples", samples, "calibration samples, spread evenly over the split").show_default().positive();
+  args.option("--observer", observer,
+              "minmax, moving-average, percentile, entropy, mse, or auto: for every tensor the one that disturbs the outputs least")
+      .show_default();
+  args.option("--percentile", percentile, "of the values that --observer percentile keeps").show_default().range(50.0, 100.0);
 }
 
 Result<CalibrationRun> run_calibration(const Graph& graph, const CalibrationFlags& flags, const SessionOptions& session) {

@@ -7,12 +7,9 @@
 #include "data/dataset.h"
 #include "graph/file/model_file.h"
 #include "quant/calibrate.h"
+#include "tools/arguments.h"
 #include "tools/data_binding.h"
 #include "tools/flags.h"
-
-namespace CLI {
-class App;
-}
 
 namespace lathe::tools {
 
@@ -23,7 +20,7 @@ struct CalibrationFlags {
   std::string data, observer = "minmax";
   uint64_t samples = 1200;
   double percentile = 99.99;
-  void add_to(CLI::App& app);
+  void add_to(Arguments& args);
 };
 
 struct CalibrationRun {

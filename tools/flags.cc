@@ -1,6 +1,5 @@
 #include "tools/flags.h"
 
-#include <CLI/CLI.hpp>
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
@@ -43,10 +42,9 @@ Result<T> parse_number(const std::string& text, const std::string& flag) {
 
 }  // namespace
 
-void ImportFlags::add_to(CLI::App& app) {
-  app.add_option("--const", constants, "name=v1,v2: fix an input, or in ONNX a value, to these numbers")
-      ->type_name("NAME=VALUES");
-  app.add_option("--shape", shapes, "name=1x3x224x224: fix the dims of an input")->type_name("NAME=DIMS");
+void ImportFlags::add_to(Arguments& args) {
+  args.option("--const", constants, "name=v1,v2: fix an input, or in ONNX a value, to these numbers").type_name("NAME=VALUES");
+  args.option("--shape", shapes, "name=1x3x224x224: fix the dims of an input").type_name("NAME=DIMS");
 }
 
 Result<ImportOptions> ImportFlags::options() const {
@@ -68,9 +66,9 @@ Result<ImportOptions> ImportFlags::options() const {
   return options;
 }
 
-void SessionFlags::add_to(CLI::App& app) {
-  app.add_option("--threads", threads, "threads of the kernel team; 0: as many as this process may use")->capture_default_str();
-  app.add_option("--isa", isa, "use no instruction set above this one (scalar, avx2, avx512, avx512vnni, neon, dotprod)");
+void SessionFlags::add_to(Arguments& args) {
+  args.option("--threads", threads, "threads of the kernel team; 0: as many as this process may use").show_default();
+  args.option("--isa", isa, "use no instruction set above this one (scalar, avx2, avx512, avx512vnni, neon, dotprod)");
 }
 
 Result<SessionOptions> SessionFlags::options() const {
@@ -79,10 +77,10 @@ Result<SessionOptions> SessionFlags::options() const {
   return SessionOptions{machine & cap, threads == 0 ? usable_cpus() : threads};
 }
 
-void WriteFlags::add_to(CLI::App& app) {
-  app.add_option("-o,--output", output, ".lathe file to write")->required();
-  app.add_option("--target", targets, "what to lower for: host, cortex-m4")->capture_default_str();
-  app.add_flag("--strip", strip, "write only what running needs");
+void WriteFlags::add_to(Arguments& args) {
+  args.option("-o,--output", output, ".lathe file to write").required();
+  args.option("--target", targets, "what to lower for: host, cortex-m4").show_default();
+  args.flag("--strip", strip, "write only what running needs");
 }
 
 Result<WriteOptions> WriteFlags::options() const {

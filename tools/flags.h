@@ -9,17 +9,14 @@
 #include "graph/file/model_file.h"
 #include "graph/import/import.h"
 #include "runtime/host/session.h"
-
-namespace CLI {
-class App;
-}
+#include "tools/arguments.h"
 
 namespace lathe::tools {
 
 // --const name=1,2 and --shape name=1x3x224x224, for models that are imported on the way.
 struct ImportFlags {
   std::vector<std::string> constants, shapes;
-  void add_to(CLI::App& app);
+  void add_to(Arguments& args);
   Result<ImportOptions> options() const;
 };
 
@@ -27,7 +24,7 @@ struct ImportFlags {
 struct SessionFlags {
   uint32_t threads = 1;
   std::string isa;
-  void add_to(CLI::App& app);
+  void add_to(Arguments& args);
   Result<SessionOptions> options() const;
 };
 
@@ -36,7 +33,7 @@ struct WriteFlags {
   std::string output;
   std::vector<std::string> targets = {"host"};
   bool strip = false;
-  void add_to(CLI::App& app);
+  void add_to(Arguments& args);
   Result<WriteOptions> options() const;  // also fails if the output cannot be written
   void print_written() const;            // "wrote int8.lathe, 101.4 KB"
 };

@@ -1,6 +1,5 @@
 #include "tools/keep_list.h"
 
-#include <CLI/CLI.hpp>
 
 #include "base/file.h"
 #include "base/hash.h"
@@ -12,10 +11,10 @@ void KeepList::store(std::map<std::string, std::string>* metadata) const {
   if (!hash.empty()) (*metadata)[kKeepHashKey] = hash;
 }
 
-void KeepFlags::add_to(CLI::App& app) {
-  app.add_option("--keep", given,
+void KeepFlags::add_to(Arguments& args) {
+  args.option("--keep", given,
                  "operators that stay float: a node's name, a pattern with * and ?, an op type, or a .toml file with keep = [...]")
-      ->type_name("NAME");
+      .type_name("NAME");
 }
 
 Result<KeepList> KeepFlags::read() const {

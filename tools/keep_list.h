@@ -5,10 +5,7 @@
 #include <vector>
 
 #include "base/result.h"
-
-namespace CLI {
-class App;
-}
+#include "tools/arguments.h"
 
 namespace lathe::tools {
 
@@ -25,7 +22,7 @@ struct KeepList {
 // --keep NAME ...: an entry that ends in .toml is a file with `keep = [...]`.
 struct KeepFlags {
   std::vector<std::string> given;
-  void add_to(CLI::App& app);
+  void add_to(Arguments& args);
   Result<KeepList> read() const;
 };
 

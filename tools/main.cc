@@ -33,7 +33,8 @@ int run(int argc, char** argv) {
   for (const Verb* verb : kVerbs) {
     CLI::App* sub = app.add_subcommand(verb->name, verb->summary);
     sub->footer(std::string("Example:\n  ") + verb->example);
-    actions.emplace_back(sub, verb->setup(*sub));
+    Arguments args(sub);
+    actions.emplace_back(sub, verb->setup(args));
   }
   try {
     app.parse(argc, argv);

@@ -1,6 +1,5 @@
 #include "tools/measured_model.h"
 
-#include <CLI/CLI.hpp>
 #include <cstring>
 
 namespace lathe::tools {
@@ -32,15 +31,15 @@ void fill_inputs(Runner& runner, uint64_t seed) {
 
 }  // namespace
 
-void MeasureFlags::add_to(CLI::App& app) {
-  app.add_option("model", model, ".lathe, .onnx or .tflite file")->required();
-  app.add_option("--batch", batch, "samples per run")->capture_default_str();
-  app.add_option("--seconds", seconds, "how long to measure, after a quarter of it (at most a second) as warm-up")
-      ->capture_default_str()
-      ->check(CLI::Range(0.01, 3600.0));
-  app.add_flag("--json", json, "print JSON");
-  session.add_to(app);
-  import.add_to(app);
+void MeasureFlags::add_to(Arguments& args) {
+  args.option("model", model, ".lathe, .onnx or .tflite file").required();
+  args.option("--batch", batch, "samples per run").show_default();
+  args.option("--seconds", seconds, "how long to measure, after a quarter of it (at most a second) as warm-up")
+      .show_default()
+      .range(0.01, 3600.0);
+  args.flag("--json", json, "print JSON");
+  session.add_to(args);
+  import.add_to(args);
 }
 
 Result<Runner> make_runner(const MeasureFlags& flags, const HostModel& model, const SessionOptions& session) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "tools/arguments.h"
 #include "tools/model.h"
 #include "tools/runner.h"
 
@@ -25,7 +26,7 @@ struct MeasureFlags {
   bool json = false;
   SessionFlags session;
   ImportFlags import;
-  void add_to(CLI::App& app);
+  void add_to(Arguments& args);
 };
 
 // A session of the model's program, bound for the batch. Every input gets values from SplitMix64: floats in [-1, 1), 8-bit quantized values over the whole grid, other integers 0.

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <optional>
@@ -233,22 +232,17 @@ void print_sweep_json(const MeasureFlags& m, const Replicas& all, const Sweep& s
 
 }  // namespace
 
-void LoadFlags::add_to(CLI::App& app) {
-  app.add_option("--replicas", replicas, "sessions that share the mapped model, each on a thread of its own (1)")
-      ->check(CLI::Range(1, 256));
-  auto* c = app.add_option("--clients", clients, "clients that wait for their answers (one per replica)")
-                ->check(CLI::Range(1, 65536));
-  auto* q = app.add_option("--rate", rate, "requests per second instead; latency counts from when each was due")
-                ->check(CLI::Range(1e-3, 1e7));
-  auto* s = app.add_flag("--sweep", sweep, "raise the load step by step and show where latency leaves the flat part");
-  app.add_option("--arrivals", arrivals, "of --rate and --sweep: poisson or fixed")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"poisson", "fixed"}));
-  app.add_option("--deadline", deadline_ms, "of --sweep: what p99 may be, in ms, instead of 4 times the median at light load")
-      ->check(CLI::Range(1e-3, 1e6))
-      ->needs(s);
-  c->excludes(q);
-  s->excludes(c)->excludes(q);
+void LoadFlags::add_to(Arguments& args) {
+  args.option("--replicas", replicas, "sessions that share the mapped model, each on a thread of its own (1)").range(1, 256);
+  Argument c = args.option("--clients", clients, "clients that wait for their answers (one per replica)").range(1, 65536);
+  Argument q = args.option("--rate", rate, "requests per second instead; latency counts from when each was due").range(1e-3, 1e7);
+  Argument s = args.flag("--sweep", sweep, "raise the load step by step and show where latency leaves the flat part");
+  args.option("--arrivals", arrivals, "of --rate and --sweep: poisson or fixed").show_default().one_of({"poisson", "fixed"});
+  args.option("--deadline", deadline_ms, "of --sweep: what p99 may be, in ms, instead of 4 times the median at light load")
+      .range(1e-3, 1e6)
+      .needs(s);
+  c.excludes(q);
+  s.excludes(c).excludes(q);
 }
 
 Result<void> bench_replicas(const MeasureFlags& m, const LoadFlags& f) {

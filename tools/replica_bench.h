@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "tools/arguments.h"
 #include "tools/measured_model.h"
 
 namespace lathe::tools {
@@ -13,7 +14,7 @@ struct LoadFlags {
   std::string arrivals = "poisson";
   bool sweep = false;
   double deadline_ms = 0;  // 0: none
-  void add_to(CLI::App& app);
+  void add_to(Arguments& args);
   // Whether any of them asks for a load instead of one run after another.
   bool given() const { return replicas != 0 || clients != 0 || rate != 0 || sweep; }
 };

@@ -4,10 +4,7 @@
 #include <string>
 
 #include "base/result.h"
-
-namespace CLI {
-class App;
-}
+#include "tools/arguments.h"
 
 namespace lathe::tools {
 
@@ -18,7 +15,7 @@ struct Verb {
   const char* name;
   const char* summary;         // one line for the overview
   const char* example;         // printed by --help
-  Action (*setup)(CLI::App&);  // declares options; what they bind to lives in the returned action
+  Action (*setup)(Arguments&);  // declares options; what they bind to lives in the returned action
 };
 
 #define LATHE_VERB(name) extern const Verb kVerb_##name;

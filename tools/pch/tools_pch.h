@@ -1,5 +1,4 @@
 // What most files here include (graph/pch/graph_pch.h says when it is used).
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

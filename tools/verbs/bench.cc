@@ -1,5 +1,4 @@
 // lathe bench: latency of whole runs, without the profiler, one after another or under load.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -117,10 +116,10 @@ Result<void> run_alone(const MeasureFlags& o) {
   return {};
 }
 
-Action setup(CLI::App& app) {
+Action setup(Arguments& args) {
   auto o = std::make_shared<Options>();
-  o->measure.add_to(app);
-  o->load.add_to(app);
+  o->measure.add_to(args);
+  o->load.add_to(args);
   return [o] { return o->load.given() ? bench_replicas(o->measure, o->load) : run_alone(o->measure); };
 }
 

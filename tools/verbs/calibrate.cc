@@ -1,5 +1,4 @@
 // lathe calibrate: observes every activation on real samples, shows the ranges and can store them in the model.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 
@@ -82,16 +81,16 @@ Result<void> run(const Options& o) {
   return write_model(o.output, graph, options);
 }
 
-Action setup(CLI::App& app) {
+Action setup(Arguments& args) {
   auto o = std::make_shared<Options>();
-  app.add_option("model", o->model, ".lathe, .onnx or .tflite file (float)")->required();
-  app.add_option("-o,--output", o->output,
+  args.option("model", o->model, ".lathe, .onnx or .tflite file (float)").required();
+  args.option("-o,--output", o->output,
                  ".lathe file to write: the model with its ranges, which `quantize` then takes without --data");
-  app.add_flag("--json", o->json, "print JSON");
-  o->calibration.add_to(app);
-  app.get_option("--data")->required();
-  o->session.add_to(app);
-  o->import.add_to(app);
+  args.flag("--json", o->json, "print JSON");
+  o->calibration.add_to(args);
+  args.find("--data").required();
+  o->session.add_to(args);
+  o->import.add_to(args);
   return [o] { return run(*o); };
 }
 

@@ -1,5 +1,4 @@
 // lathe check: that a model file is whole and still computes what its maker saw, or how far two models are apart on a data set.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -136,18 +135,18 @@ Result<void> run(const Options& o) {
   return gates(o, c);
 }
 
-Action setup(CLI::App& app) {
+Action setup(Arguments& args) {
   auto o = std::make_shared<Options>();
-  app.add_option("model", o->first, ".lathe, .onnx or .tflite file; alone: checks the file's integrity and runs its self-checks")
-      ->required();
-  app.add_option("other", o->second, "a second model, compared with the first as the reference");
-  app.add_option("--data", o->data, "data set (TOML) for two models; reads its split test");
-  app.add_option("--limit", o->limit, "samples at most; 0: all")->capture_default_str();
-  app.add_option("--min-sqnr", o->min_sqnr, "gate in dB: exit status 1 below it");
-  app.add_option("--min-agreement", o->min_agreement, "gate, 0 to 1: exit status 1 below it");
-  app.add_flag("--json", o->json, "print JSON");
-  o->session.add_to(app);
-  o->import.add_to(app);
+  args.option("model", o->first, ".lathe, .onnx or .tflite file; alone: checks the file's integrity and runs its self-checks")
+      .required();
+  args.option("other", o->second, "a second model, compared with the first as the reference");
+  args.option("--data", o->data, "data set (TOML) for two models; reads its split test");
+  args.option("--limit", o->limit, "samples at most; 0: all").show_default();
+  args.option("--min-sqnr", o->min_sqnr, "gate in dB: exit status 1 below it");
+  args.option("--min-agreement", o->min_agreement, "gate, 0 to 1: exit status 1 below it");
+  args.flag("--json", o->json, "print JSON");
+  o->session.add_to(args);
+  o->import.add_to(args);
   return [o] { return run(*o); };
 }
 

@@ -1,5 +1,4 @@
 // lathe compile: lowers a model ahead of time, so that loading does no work; --dtype f16 stores it in half precision on the way.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 
@@ -64,14 +63,13 @@ Result<void> run(const Options& o) {
   return {};
 }
 
-Action setup(CLI::App& app) {
+Action setup(Arguments& args) {
   auto o = std::make_shared<Options>();
-  app.add_option("model", o->model, ".lathe, .onnx or .tflite file")->required();
-  o->write.add_to(app);
-  app.add_option("--dtype", o->dtype, "f16: store activations and weights of a float model in half precision")
-      ->check(CLI::IsMember({"f16"}));
-  o->keep.add_to(app);
-  o->import.add_to(app);
+  args.option("model", o->model, ".lathe, .onnx or .tflite file").required();
+  o->write.add_to(args);
+  args.option("--dtype", o->dtype, "f16: store activations and weights of a float model in half precision").one_of({"f16"});
+  o->keep.add_to(args);
+  o->import.add_to(args);
   return [o] { return run(*o); };
 }
 

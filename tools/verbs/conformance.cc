@@ -3,7 +3,6 @@
 
 #include <fnmatch.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -132,17 +131,17 @@ Result<void> run(Options o) {
   return fail(Code::kInvalidArgument, std::to_string(all.failed) + " of " + std::to_string(all.total()) + " cases failed");
 }
 
-Action setup(CLI::App& app) {
+Action setup(Arguments& args) {
   auto o = std::make_shared<Options>();
-  app.add_option("folder", o->folder, "a case (model.onnx beside test_data_set_0), or a folder with cases somewhere in it")
-      ->required();
-  app.add_option("--match", o->match, "only cases whose name fits one of these patterns (* and ?)")->type_name("PATTERN");
-  app.add_flag("--list", o->list, "one line per case");
-  app.add_option("--show-values", o->run.shown_values, "how many differing elements to print per output")->capture_default_str();
-  app.add_option("--time-limit", o->run.time_limit, "seconds for one case")->capture_default_str()->check(CLI::PositiveNumber);
-  app.add_flag("--in-process", o->in_process, "run cases in this process, for debuggers: a crash ends the run");
-  app.add_flag("--json", o->json, "print JSON");
-  o->session.add_to(app);
+  args.option("folder", o->folder, "a case (model.onnx beside test_data_set_0), or a folder with cases somewhere in it")
+      .required();
+  args.option("--match", o->match, "only cases whose name fits one of these patterns (* and ?)").type_name("PATTERN");
+  args.flag("--list", o->list, "one line per case");
+  args.option("--show-values", o->run.shown_values, "how many differing elements to print per output").show_default();
+  args.option("--time-limit", o->run.time_limit, "seconds for one case").show_default().positive();
+  args.flag("--in-process", o->in_process, "run cases in this process, for debuggers: a crash ends the run");
+  args.flag("--json", o->json, "print JSON");
+  o->session.add_to(args);
   return [o] { return run(*o); };
 }
 

@@ -1,5 +1,4 @@
 // lathe dataset: describes and checks data sets.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -99,16 +98,16 @@ Result<void> init(const Options& o) {
   return {};
 }
 
-Action setup(CLI::App& app) {
+Action setup(Arguments& args) {
   auto o = std::make_shared<Options>();
-  app.require_subcommand(1);
-  CLI::App* init_app =
-      app.add_subcommand("init", "guess format, shapes and splits of a file or folder and write a commented description");
-  init_app->add_option("path", o->init, "file or folder")->required();
-  init_app->add_option("-o,--output", o->output, "TOML file to write; without it the text is printed");
-  CLI::App* check_app = app.add_subcommand("check", "load a data set whole and print what is in it");
-  check_app->add_option("description", o->check, "TOML file")->required();
-  check_app->add_flag("--json", o->json, "print JSON");
+  args.require_command();
+  Arguments init_app =
+      args.command("init", "guess format, shapes and splits of a file or folder and write a commented description");
+  init_app.option("path", o->init, "file or folder").required();
+  init_app.option("-o,--output", o->output, "TOML file to write; without it the text is printed");
+  Arguments check_app = args.command("check", "load a data set whole and print what is in it");
+  check_app.option("description", o->check, "TOML file").required();
+  check_app.flag("--json", o->json, "print JSON");
   return [o] { return o->check.empty() ? init(*o) : check(*o); };
 }
 

@@ -1,5 +1,4 @@
 // lathe dump: what is in a model: inputs, outputs, graph, costs, metadata.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -74,15 +73,15 @@ Result<void> run(const Options& o) {
   return {};
 }
 
-Action setup(CLI::App& app) {
+Action setup(Arguments& args) {
   auto o = std::make_shared<Options>();
-  app.add_option("model", o->model, ".lathe, .onnx or .tflite file")->required();
-  app.add_flag("--full", o->full, "with the contents of every constant");
-  auto* lowered = app.add_flag("--lowered", o->lowered, "after the passes that lowering applies");
-  app.add_flag("--print-changed", o->print_changed, "with --lowered: the graph after every pass that changed it")->needs(lowered);
-  app.add_option("--stop-after", o->stop_after, "with --lowered: name of the last pass to run")->needs(lowered);
-  app.add_flag("--json", o->json, "print inputs, outputs, counts and metadata as JSON");
-  o->import.add_to(app);
+  args.option("model", o->model, ".lathe, .onnx or .tflite file").required();
+  args.flag("--full", o->full, "with the contents of every constant");
+  const Argument lowered = args.flag("--lowered", o->lowered, "after the passes that lowering applies");
+  args.flag("--print-changed", o->print_changed, "with --lowered: the graph after every pass that changed it").needs(lowered);
+  args.option("--stop-after", o->stop_after, "with --lowered: name of the last pass to run").needs(lowered);
+  args.flag("--json", o->json, "print inputs, outputs, counts and metadata as JSON");
+  o->import.add_to(args);
   return [o] { return run(*o); };
 }
 

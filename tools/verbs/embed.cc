@@ -1,5 +1,4 @@
 // lathe embed: a model as C++ source for firmware, with its arena's size and the kernels that it uses.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -83,16 +82,15 @@ Result<void> run(const Options& o) {
   return {};
 }
 
-Action setup(CLI::App& app) {
+Action setup(Arguments& args) {
   auto o = std::make_shared<Options>();
-  app.add_option("model", o->model, ".lathe file")->required();
-  app.add_option("-o,--output", o->folder, "folder for NAME.h and NAME.cc")->required();
-  app.add_option("--name", o->name, "identifier: names the files and the namespace")->capture_default_str();
-  app.add_option("--kernels", o->kernels, "instruction set of the target: scalar, or for aarch64 neon or dotprod")
-      ->capture_default_str();
-  app.add_flag("--with-cases", o->with_cases, "also NAME_cases.h: the file's self-checks, for a firmware test");
-  app.add_flag("--json", o->json, "print JSON");
-  o->import.add_to(app);
+  args.option("model", o->model, ".lathe file").required();
+  args.option("-o,--output", o->folder, "folder for NAME.h and NAME.cc").required();
+  args.option("--name", o->name, "identifier: names the files and the namespace").show_default();
+  args.option("--kernels", o->kernels, "instruction set of the target: scalar, or for aarch64 neon or dotprod").show_default();
+  args.flag("--with-cases", o->with_cases, "also NAME_cases.h: the file's self-checks, for a firmware test");
+  args.flag("--json", o->json, "print JSON");
+  o->import.add_to(args);
   return [o] { return run(*o); };
 }
 

@@ -1,5 +1,4 @@
 // lathe eval: how good a model is on a data set's test split, overall and per group, alone or beside a baseline.
-#include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
 #include <memory>
@@ -174,22 +173,22 @@ Result<void> run(const Options& o) {
   return check_gates(e.report, {o.max_drop, o.max_group_drop});
 }
 
-Action setup(CLI::App& app) {
+Action setup(Arguments& args) {
   auto o = std::make_shared<Options>();
-  app.add_option("model", o->model, ".lathe, .onnx or .tflite file")->required();
-  app.add_option("--data", o->data, "data set (TOML); reads its split test")->required();
-  app.add_option("--metric", o->metric, "accuracy, top-K, macro-f1, auc, mse, perplexity, recall@K or ndcg@K")->capture_default_str();
-  app.add_option("--baseline", o->baseline, "a model to compare with on the same samples");
-  app.add_option("--max-drop", o->max_drop,
+  args.option("model", o->model, ".lathe, .onnx or .tflite file").required();
+  args.option("--data", o->data, "data set (TOML); reads its split test").required();
+  args.option("--metric", o->metric, "accuracy, top-K, macro-f1, auc, mse, perplexity, recall@K or ndcg@K").show_default();
+  args.option("--baseline", o->baseline, "a model to compare with on the same samples");
+  args.option("--max-drop", o->max_drop,
                  "gate: how much worse than the baseline at most, in percentage points (percent for mse and perplexity)");
-  app.add_option("--max-group-drop", o->max_group_drop, "gate: the same for every group of 30 samples or more");
-  app.add_option("--metric-cmd", o->command,
+  args.option("--max-group-drop", o->max_group_drop, "gate: the same for every group of 30 samples or more");
+  args.option("--metric-cmd", o->command,
                  "a command that gets an .npz file (outputs, and labels or targets) as last argument and prints one number");
-  app.add_option("--limit", o->limit, "samples at most, from the start of the split; 0: all")->capture_default_str();
-  app.add_option("--batch", o->batch, "samples per run; 0: 16 where the model leaves it open, else 1")->capture_default_str();
-  app.add_flag("--json", o->json, "print JSON");
-  o->session.add_to(app);
-  o->import.add_to(app);
+  args.option("--limit", o->limit, "samples at most, from the start of the split; 0: all").show_default();
+  args.option("--batch", o->batch, "samples per run; 0: 16 where the model leaves it open, else 1").show_default();
+  args.flag("--json", o->json, "print JSON");
+  o->session.add_to(args);
+  o->import.add_to(args);
   return [o] { return run(*o); };
 }
 

@@ -1,5 +1,4 @@
 // lathe export: hands a model to other runtimes as ONNX, float or QDQ.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 
@@ -26,11 +25,11 @@ Result<void> run(const Options& o) {
   return {};
 }
 
-Action setup(CLI::App& app) {
+Action setup(Arguments& args) {
   auto o = std::make_shared<Options>();
-  app.add_option("model", o->model, ".lathe or .onnx file")->required();
-  app.add_option("-o,--output", o->output, "ONNX file to write")->required();
-  o->import.add_to(app);
+  args.option("model", o->model, ".lathe or .onnx file").required();
+  args.option("-o,--output", o->output, "ONNX file to write").required();
+  o->import.add_to(args);
   return [o] { return run(*o); };
 }
 

@@ -1,5 +1,4 @@
 // lathe import: a model of another format becomes a .lathe file that the other verbs take.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 
@@ -40,13 +39,13 @@ Result<void> run(const Options& o) {
   return {};
 }
 
-Action setup(CLI::App& app) {
+Action setup(Arguments& args) {
   auto o = std::make_shared<Options>();
-  app.add_option("model", o->input, ".onnx or .tflite file")->required();
-  app.add_option("-o,--output", o->output, ".lathe file to write")->required();
-  app.add_flag("--print-changed", o->print_changed, "print the graph after every pass that changed it");
-  app.add_option("--stop-after", o->stop_after, "name of the last pass to run");
-  o->import.add_to(app);
+  args.option("model", o->input, ".onnx or .tflite file").required();
+  args.option("-o,--output", o->output, ".lathe file to write").required();
+  args.flag("--print-changed", o->print_changed, "print the graph after every pass that changed it");
+  args.option("--stop-after", o->stop_after, "name of the last pass to run");
+  o->import.add_to(args);
   return [o] { return run(*o); };
 }
 

@@ -1,5 +1,4 @@
 // lathe kernels: every kernel of this build, how fast each is here, and which one a shape gets.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -188,21 +187,20 @@ Result<void> run(const Options& o) {
   return {};
 }
 
-Action setup(CLI::App& app) {
+Action setup(Arguments& args) {
   auto o = std::make_shared<Options>();
-  CLI::Option* bench = app.add_option("--bench", o->pattern, "benchmark the kernels with PATTERN in their name, all without one");
-  bench->expected(0, 1)->type_name("PATTERN");
-  app.add_option("--gemm", o->gemm, "time every kernel on this product")->type_name("MxNxK");
-  app.add_option("--conv", o->conv, "the same on a convolution of one image")->type_name("HxWxC:OC:KERNEL:STRIDE");
-  app.add_option("--depthwise", o->depthwise, "the same on a depthwise one")->type_name("HxWxC:KERNEL:STRIDE");
-  app.add_flag("--peak", o->peak, "measure what this CPU can do at most");
-  app.add_option("--ms", o->milliseconds, "milliseconds per kernel and shape")
-      ->capture_default_str()
-      ->check(CLI::Range(1.0, 10000.0));
-  app.add_flag("--json", o->json, "print JSON");
-  o->session.add_to(app);
+  const Argument bench = args.option("--bench", o->pattern, "benchmark the kernels with PATTERN in their name, all without one")
+                              .may_lack_value()
+                              .type_name("PATTERN");
+  args.option("--gemm", o->gemm, "time every kernel on this product").type_name("MxNxK");
+  args.option("--conv", o->conv, "the same on a convolution of one image").type_name("HxWxC:OC:KERNEL:STRIDE");
+  args.option("--depthwise", o->depthwise, "the same on a depthwise one").type_name("HxWxC:KERNEL:STRIDE");
+  args.flag("--peak", o->peak, "measure what this CPU can do at most");
+  args.option("--ms", o->milliseconds, "milliseconds per kernel and shape").show_default().range(1.0, 10000.0);
+  args.flag("--json", o->json, "print JSON");
+  o->session.add_to(args);
   return [o, bench] {
-    o->bench = bench->count() > 0;
+    o->bench = bench.given();
     return run(*o);
   };
 }

@@ -1,5 +1,4 @@
 // lathe operators: docs/operators.md, written from the op table and the importers' lists.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -193,7 +192,7 @@ Result<void> run() {
   return {};
 }
 
-Action setup(CLI::App&) {
+Action setup(Arguments&) {
   return [] { return run(); };
 }
 

@@ -1,5 +1,4 @@
 // lathe profile: where the time of a run goes, operator by operator.
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
@@ -128,13 +127,11 @@ Result<void> run(const Options& o) {
   return write_file_atomic(o.trace, trace.str());
 }
 
-Action setup(CLI::App& app) {
+Action setup(Arguments& args) {
   auto o = std::make_shared<Options>();
-  o->measure.add_to(app);
-  app.add_option("--by", o->by, "group by node, op or kernel")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"node", "op", "kernel"}));
-  app.add_option("--trace", o->trace, "write a trace for Perfetto or chrome://tracing to this file");
+  o->measure.add_to(args);
+  args.option("--by", o->by, "group by node, op or kernel").show_default().one_of({"node", "op", "kernel"});
+  args.option("--trace", o->trace, "write a trace for Perfetto or chrome://tracing to this file");
   return [o] { return run(*o); };
 }
 

@@ -1,5 +1,4 @@
 // lathe quantize: a float model becomes INT8, with a row per operator: INT8, or float and why.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -130,21 +129,22 @@ Result<void> run(const Options& o) {
   return write_result(o, result, ranges, options);
 }
 
-Action setup(CLI::App& app) {
+Action setup(Arguments& args) {
   auto o = std::make_shared<Options>();
-  app.add_option("model", o->model, ".lathe, .onnx or .tflite file (float)")->required();
-  o->write.add_to(app);
-  o->keep.add_to(app);
-  app.add_flag("--per-tensor", o->per_tensor, "one weight scale per tensor instead of one per output channel");
-  app.add_flag("--equalize", o->equalize, "even out the channels of neighbouring layers' weights first; the float network stays the same");
-  app.add_flag(
+  args.option("model", o->model, ".lathe, .onnx or .tflite file (float)").required();
+  o->write.add_to(args);
+  o->keep.add_to(args);
+  args.flag("--per-tensor", o->per_tensor, "one weight scale per tensor instead of one per output channel");
+  args.flag("--equalize", o->equalize,
+            "even out the channels of neighbouring layers' weights first; the float network stays the same");
+  args.flag(
       "--dynamic{token}", o->dynamic,
       "only weights become INT8; activations are quantized on the fly, per token (default) or --dynamic=tensor. Needs no "
       "data, suits networks of matrix products");
-  app.add_flag("--json", o->json, "print JSON");
-  o->calibration.add_to(app);
-  o->session.add_to(app);
-  o->import.add_to(app);
+  args.flag("--json", o->json, "print JSON");
+  o->calibration.add_to(args);
+  o->session.add_to(args);
+  o->import.add_to(args);
   return [o] { return run(*o); };
 }
 

@@ -1,5 +1,4 @@
 // lathe registry: every version of a model, with lineage and figures, one command from promotion and back.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <ctime>
 #include <memory>
@@ -212,68 +211,68 @@ Result<void> verify(const Options& o) {
 using Step = Result<void> (*)(const Options&);
 
 // One command of the verb; what runs is the last one that was named.
-CLI::App* command(CLI::App& app, const std::shared_ptr<Options>& o, const std::shared_ptr<Step>& step, const char* name,
+Arguments command(Arguments& args, const std::shared_ptr<Options>& o, const std::shared_ptr<Step>& step, const char* name,
                   const char* summary, Step run) {
-  CLI::App* sub = app.add_subcommand(name, summary);
-  sub->add_option("--registry", o->folder, "folder of the registry")->capture_default_str();
-  sub->callback([step, run] { *step = run; });
+  Arguments sub = args.command(name, summary);
+  sub.option("--registry", o->folder, "folder of the registry").show_default();
+  sub.when_given([step, run] { *step = run; });
   return sub;
 }
 
-void add_figures(CLI::App* sub, const std::shared_ptr<Options>& o) {
-  sub->add_option("--metrics", o->metrics, "file with what `lathe eval --json` printed");
-  sub->add_option("--latency", o->latencies, "DEVICE=MICROSECONDS: the median of a run there");
+void add_figures(Arguments& sub, const std::shared_ptr<Options>& o) {
+  sub.option("--metrics", o->metrics, "file with what `lathe eval --json` printed");
+  sub.option("--latency", o->latencies, "DEVICE=MICROSECONDS: the median of a run there");
 }
 
-Action setup(CLI::App& app) {
+Action setup(Arguments& args) {
   auto o = std::make_shared<Options>();
   auto step = std::make_shared<Step>(nullptr);
-  app.require_subcommand(1);
-  CLI::App* sub = command(app, o, step, "add", "keep a file as a version", add);
-  sub->add_option("file", o->file, "model file")->required();
-  sub->add_option("--name", o->name, "of the version")->required();
-  sub->add_option("--parent", o->parent, "version that it was made from");
-  sub->add_option("--tag", o->tag, "set this tag, too: original, fp16, int8-mixed, ...");
-  sub->add_option("--command", o->command, "that made it, for the record");
+  args.require_command();
+  Arguments sub = command(args, o, step, "add", "keep a file as a version", add);
+  sub.option("file", o->file, "model file").required();
+  sub.option("--name", o->name, "of the version").required();
+  sub.option("--parent", o->parent, "version that it was made from");
+  sub.option("--tag", o->tag, "set this tag, too: original, fp16, int8-mixed, ...");
+  sub.option("--command", o->command, "that made it, for the record");
   add_figures(sub, o);
-  sub = command(app, o, step, "measure", "add figures to a version", measure);
-  sub->add_option("version", o->name, "name, tag or first digits of the hash")->required();
+  sub = command(args, o, step, "measure", "add figures to a version", measure);
+  sub.option("version", o->name, "name, tag or first digits of the hash").required();
   add_figures(sub, o);
-  sub = command(app, o, step, "list", "all versions", list);
-  sub->add_flag("--json", o->json, "print JSON");
-  sub = command(app, o, step, "show", "what is known of a version, as JSON", show);
-  sub->add_option("version", o->name, "name, tag, `current` or first digits of the hash")->required();
-  sub->add_option("-o,--output", o->output, "write its file here");
-  sub = command(app, o, step, "diff", "what two versions share, and their figures", diff);
-  sub->add_option("first", o->name)->required();
-  sub->add_option("second", o->other)->required();
-  sub = command(app, o, step, "tag", "point a tag at a version", [](const Options& x) -> Result<void> {
+  sub = command(args, o, step, "list", "all versions", list);
+  sub.flag("--json", o->json, "print JSON");
+  sub = command(args, o, step, "show", "what is known of a version, as JSON", show);
+  sub.option("version", o->name, "name, tag, `current` or first digits of the hash").required();
+  sub.option("-o,--output", o->output, "write its file here");
+  sub = command(args, o, step, "diff", "what two versions share, and their figures", diff);
+  sub.option("first", o->name).required();
+  sub.option("second", o->other).required();
+  sub = command(args, o, step, "tag", "point a tag at a version", [](const Options& x) -> Result<void> {
     LATHE_TRY(Registry registry, Registry::open(x.folder, false));
     return registry.tag(x.tag, x.name);
   });
-  sub->add_option("tag", o->tag)->required();
-  sub->add_option("version", o->name)->required();
-  sub = command(app, o, step, "promote", "make a version the current one", [](const Options& x) -> Result<void> {
+  sub.option("tag", o->tag).required();
+  sub.option("version", o->name).required();
+  sub = command(args, o, step, "promote", "make a version the current one", [](const Options& x) -> Result<void> {
     LATHE_TRY(Registry registry, Registry::open(x.folder, false));
     return now_current(registry.promote(x.name, x.device.empty() ? std::nullopt : std::optional(x.device)));
   });
-  sub->add_option("version", o->name)->required();
-  sub->add_option("--device", o->device, "refuse a version without a latency measured there");
-  sub = command(app, o, step, "rollback", "back to the version before, or to another", [](const Options& x) -> Result<void> {
+  sub.option("version", o->name).required();
+  sub.option("--device", o->device, "refuse a version without a latency measured there");
+  sub = command(args, o, step, "rollback", "back to the version before, or to another", [](const Options& x) -> Result<void> {
     LATHE_TRY(Registry registry, Registry::open(x.folder, false));
     return now_current(registry.rollback(x.name.empty() ? std::nullopt : std::optional(x.name)));
   });
-  sub->add_option("version", o->name, "name or tag; left out: the one that was current before");
-  sub = command(app, o, step, "gc", "remove what nothing needs", [](const Options& x) -> Result<void> {
+  sub.option("version", o->name, "name or tag; left out: the one that was current before");
+  sub = command(args, o, step, "gc", "remove what nothing needs", [](const Options& x) -> Result<void> {
     LATHE_TRY(Registry registry, Registry::open(x.folder, false));
     LATHE_TRY(const Registry::Collected c, registry.gc(x.keep));
     for (const std::string& name : c.versions) std::printf("removed %s\n", name.c_str());
     std::printf("%zu versions, %s freed\n", c.versions.size(), bytes_text(static_cast<double>(c.swept.bytes)).c_str());
     return {};
   });
-  sub->add_option("--keep", o->keep, "newest versions to keep beside those that are tagged, current, in the history, or ancestors")
-      ->capture_default_str();
-  command(app, o, step, "verify", "read every byte and compare hashes", verify);
+  sub.option("--keep", o->keep, "newest versions to keep beside those that are tagged, current, in the history, or ancestors")
+      .show_default();
+  command(args, o, step, "verify", "read every byte and compare hashes", verify);
   return [o, step] { return (*step)(*o); };
 }
 

@@ -1,5 +1,4 @@
 // lathe run: one run on given inputs; prints the best classes or writes the outputs.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -198,19 +197,19 @@ Result<void> run(const Options& o) {
   return {};
 }
 
-Action setup(CLI::App& app) {
+Action setup(Arguments& args) {
   auto o = std::make_shared<Options>();
-  app.add_option("model", o->model, ".lathe, .onnx or .tflite file")->required();
-  app.add_option(
+  args.option("model", o->model, ".lathe, .onnx or .tflite file").required();
+  args.option(
          "--input", o->inputs,
          "[name=]FILE: .npy, .npz (arrays by input name) or a picture (.png, .jpg, .bmp; uses the model's stored preprocessing)")
-      ->required();
-  app.add_option("--output", o->output, ".npz or .npy file for all outputs; without it the best classes are printed");
-  app.add_option("--top", o->top, "how many classes to print")->capture_default_str()->check(CLI::PositiveNumber);
-  app.add_option("--labels", o->labels, "text file with one class name per line");
-  app.add_flag("--json", o->json, "print JSON");
-  o->session.add_to(app);
-  o->import.add_to(app);
+      .required();
+  args.option("--output", o->output, ".npz or .npy file for all outputs; without it the best classes are printed");
+  args.option("--top", o->top, "how many classes to print").show_default().positive();
+  args.option("--labels", o->labels, "text file with one class name per line");
+  args.flag("--json", o->json, "print JSON");
+  o->session.add_to(args);
+  o->import.add_to(args);
   return [o] { return run(*o); };
 }
 

@@ -1,5 +1,4 @@
 // lathe sensitivity: which layers a quantization hurts, one by one, and which should stay float.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -245,22 +244,22 @@ Result<void> run(const Options& o) {
   return {};
 }
 
-Action setup(CLI::App& app) {
+Action setup(Arguments& args) {
   auto o = std::make_shared<Options>();
-  app.add_option("model", o->model, ".lathe, .onnx or .tflite file (float)")->required();
-  app.add_option("--metric", o->metric, "as of `lathe eval`; without labels the divergence of the outputs decides")->capture_default_str();
-  app.add_option("--limit", o->limit, "samples of split val (else calib, train) that every layer is measured on")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  app.add_option("--min-drop", o->min_drop, "points of the metric from which on a layer is sensitive")->capture_default_str();
-  app.add_option("-o,--output", o->keep_file, "keep.toml to write: the sensitive layers, for `quantize --keep keep.toml`");
-  app.add_option("--picture", o->picture, "SVG file to write");
-  app.add_flag("--per-tensor", o->per_tensor, "one weight scale per tensor instead of one per output channel");
-  app.add_flag("--json", o->json, "print JSON");
-  o->calibration.add_to(app);
-  app.get_option("--data")->required();
-  o->session.add_to(app);
-  o->import.add_to(app);
+  args.option("model", o->model, ".lathe, .onnx or .tflite file (float)").required();
+  args.option("--metric", o->metric, "as of `lathe eval`; without labels the divergence of the outputs decides").show_default();
+  args.option("--limit", o->limit, "samples of split val (else calib, train) that every layer is measured on")
+      .show_default()
+      .positive();
+  args.option("--min-drop", o->min_drop, "points of the metric from which on a layer is sensitive").show_default();
+  args.option("-o,--output", o->keep_file, "keep.toml to write: the sensitive layers, for `quantize --keep keep.toml`");
+  args.option("--picture", o->picture, "SVG file to write");
+  args.flag("--per-tensor", o->per_tensor, "one weight scale per tensor instead of one per output channel");
+  args.flag("--json", o->json, "print JSON");
+  o->calibration.add_to(args);
+  args.find("--data").required();
+  o->session.add_to(args);
+  o->import.add_to(args);
   return [o] { return run(*o); };
 }
 

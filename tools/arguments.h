@@ -1,0 +1,64 @@
+// How verbs declare their options. The library behind this (CLI11) is a header of templates that costs seconds in every file that
+// includes it, so it stays in arguments.cc and main.cc.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace lathe::tools {
+
+// One declared option; a handle, copied freely, valid while the command line lives.
+class Argument {
+ public:
+  explicit Argument(CLI::Option* option) : option_(option) {}
+  Argument& required();
+  Argument& show_default();               // in --help: what the variable holds now
+  Argument& type_name(const char* name);  // in --help: what stands for the value
+  Argument& may_lack_value();             // `--option` alone is allowed
+  Argument& positive();                   // a number above 0
+  Argument& range(int low, int high);     // whole numbers, both ends allowed
+  Argument& range(double low, double high);
+  Argument& one_of(const std::vector<std::string>& values);
+  Argument& needs(const Argument& other);
+  Argument& excludes(const Argument& other);
+  bool given() const;  // after parsing
+
+ private:
+  CLI::Option* option_;
+};
+
+// The command line of one verb, or of one command of it. The variables must outlive parsing.
+class Arguments {
+ public:
+  explicit Arguments(CLI::App* app) : app_(app) {}
+  // `names` is "--long", "-s,--long", or a bare word for a positional one. A vector takes the option several times; an optional one stays
+  // empty where it is not given.
+  Argument option(const char* names, std::string& value, const char* help = "");
+  Argument option(const char* names, std::vector<std::string>& values, const char* help = "");
+  Argument option(const char* names, uint32_t& value, const char* help = "");
+  Argument option(const char* names, uint64_t& value, const char* help = "");
+  Argument option(const char* names, double& value, const char* help = "");
+  Argument option(const char* names, std::optional<uint32_t>& value, const char* help = "");
+  Argument option(const char* names, std::optional<double>& value, const char* help = "");
+  Argument flag(const char* names, bool& value, const char* help);
+  // `names` may be "--flag{word}": the flag alone stores the word, --flag=other another.
+  Argument flag(const char* names, std::string& value, const char* help);
+  Argument find(const char* name);  // one declared earlier
+
+  Arguments command(const char* name, const char* summary);
+  void require_command();
+  void when_given(std::function<void()> action);  // runs while parsing, if this command was named
+
+ private:
+  CLI::App* app_;
+};
+
+}  // namespace lathe::tools
