@@ -6,13 +6,13 @@
 // The model runs once, so that every operator finds the data that its place in the network gives it.
 #include <benchmark/benchmark.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <map>
 
 #include "runtime/host/cpu.h"
 #include "runtime/host/team.h"
 #include "tests/runtime/core_run.h"
+#include "tools/arguments.h"
 #include "tools/measured_model.h"
 
 namespace lathe::bench {
@@ -148,12 +148,13 @@ int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   lathe::tools::MeasureFlags flags;
   std::string node;
-  CLI::App app{"time every distinct operator of a model alone"};
-  app.add_option("--model", flags.model, ".lathe or .onnx file")->required();
-  app.add_option("--node", node, "only what this node is");
-  app.add_option("--batch", flags.batch, "samples per run")->capture_default_str();
-  flags.session.add_to(app);
-  flags.import.add_to(app);
-  CLI11_PARSE(app, argc, argv);
+  lathe::tools::CommandLine line("time every distinct operator of a model alone");
+  lathe::tools::Arguments args = line.arguments();
+  args.option("--model", flags.model, ".lathe or .onnx file").required();
+  args.option("--node", node, "only what this node is");
+  args.option("--batch", flags.batch, "samples per run").show_default();
+  flags.session.add_to(args);
+  flags.import.add_to(args);
+  if (const std::optional<int> status = line.parse(argc, argv)) return *status;
   return lathe::bench::run(flags, node);
 }

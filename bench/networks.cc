@@ -5,9 +5,9 @@
 // A model whose batch is fixed is reported as an error at other batches.
 #include <benchmark/benchmark.h>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 
+#include "tools/arguments.h"
 #include "tools/measured_model.h"
 
 namespace {
@@ -28,11 +28,12 @@ int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   std::vector<std::string> models;
   lathe::tools::MeasureFlags flags;
-  CLI::App app{"time whole networks at batch 1 and 8 on 1 and 2 threads"};
-  app.add_option("models", models, ".lathe or .onnx files")->required();
-  app.add_option("--isa", flags.session.isa, "use no instruction set above this one");
-  flags.import.add_to(app);
-  CLI11_PARSE(app, argc, argv);
+  lathe::tools::CommandLine line("time whole networks at batch 1 and 8 on 1 and 2 threads");
+  lathe::tools::Arguments args = line.arguments();
+  args.option("models", models, ".lathe or .onnx files").required();
+  args.option("--isa", flags.session.isa, "use no instruction set above this one");
+  flags.import.add_to(args);
+  if (const std::optional<int> status = line.parse(argc, argv)) return *status;
   for (const std::string& model : models) {
     for (const uint32_t batch : {1u, 8u}) {
       for (const uint32_t threads : {1u, 2u}) {

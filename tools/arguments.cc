@@ -3,6 +3,11 @@
 #include <CLI/CLI.hpp>
 
 namespace lathe::tools {
+namespace {
+
+constexpr int kBadUsage = 2;
+
+}  // namespace
 
 Argument& Argument::required() {
   option_->required();
@@ -82,5 +87,24 @@ Arguments Arguments::command(const char* name, const char* summary) { return Arg
 void Arguments::require_command() { app_->require_subcommand(1); }
 
 void Arguments::when_given(std::function<void()> action) { app_->callback(std::move(action)); }
+
+void Arguments::footer(const std::string& text) { app_->footer(text); }
+
+bool Arguments::named() const { return app_->parsed(); }
+
+CommandLine::CommandLine(const char* description) : app_(std::make_unique<CLI::App>(description)) {}
+
+CommandLine::~CommandLine() = default;
+
+void CommandLine::version(const std::string& text) { app_->set_version_flag("--version", text); }
+
+std::optional<int> CommandLine::parse(int argc, char** argv) {
+  try {
+    app_->parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app_->exit(e) == 0 ? 0 : kBadUsage;
+  }
+  return std::nullopt;
+}
 
 }  // namespace lathe::tools

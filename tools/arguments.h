@@ -1,9 +1,10 @@
 // How verbs declare their options. The library behind this (CLI11) is a header of templates that costs seconds in every file that
-// includes it, so it stays in arguments.cc and main.cc.
+// includes it, so it stays in arguments.cc.
 #pragma once
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -56,9 +57,27 @@ class Arguments {
   Arguments command(const char* name, const char* summary);
   void require_command();
   void when_given(std::function<void()> action);  // runs while parsing, if this command was named
+  void footer(const std::string& text);           // ends --help
+  bool named() const;                             // after parsing: this command is the one
 
  private:
   CLI::App* app_;
+};
+
+// The whole command line of a program.
+class CommandLine {
+ public:
+  explicit CommandLine(const char* description);
+  ~CommandLine();
+  CommandLine(const CommandLine&) = delete;
+  CommandLine& operator=(const CommandLine&) = delete;
+  Arguments arguments() { return Arguments(app_.get()); }
+  void version(const std::string& text);
+  // Nothing, or the exit status that the program ends with now: 0 after --help and --version, 2 for wrong usage; both were printed.
+  std::optional<int> parse(int argc, char** argv);
+
+ private:
+  std::unique_ptr<CLI::App> app_;
 };
 
 }  // namespace lathe::tools

@@ -1,5 +1,4 @@
 // The `lathe` command: dispatches to the verbs and turns errors into one line and an exit status.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
 
@@ -11,7 +10,6 @@ namespace lathe::tools {
 namespace {
 
 constexpr int kBadInput = 1;
-constexpr int kBadUsage = 2;
 
 const Verb* const kVerbs[] = {
 #define LATHE_VERB(name) &kVerb_##name,
@@ -25,28 +23,24 @@ int report(const Error& error) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app{"Makes a trained network small and fast, proves that it is still right, and runs it."};
-  app.set_version_flag("--version", std::string("lathe ") + LATHE_VERSION_TEXT);
-  app.require_subcommand(1);
-  app.footer("`lathe <verb> --help` explains one verb. Exit status: 0, 1 (bad input, or a gate not met), 2 (usage).");
-  std::vector<std::pair<CLI::App*, Action>> actions;
+  CommandLine line("Makes a trained network small and fast, proves that it is still right, and runs it.");
+  line.version(std::string("lathe ") + LATHE_VERSION_TEXT);
+  Arguments all = line.arguments();
+  all.require_command();
+  all.footer("`lathe <verb> --help` explains one verb. Exit status: 0, 1 (bad input, or a gate not met), 2 (usage).");
+  std::vector<std::pair<Arguments, Action>> actions;
   for (const Verb* verb : kVerbs) {
-    CLI::App* sub = app.add_subcommand(verb->name, verb->summary);
-    sub->footer(std::string("Example:\n  ") + verb->example);
-    Arguments args(sub);
-    actions.emplace_back(sub, verb->setup(args));
+    Arguments args = all.command(verb->name, verb->summary);
+    args.footer(std::string("Example:\n  ") + verb->example);
+    actions.emplace_back(args, verb->setup(args));
   }
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : kBadUsage;
-  }
-  for (auto& [sub, action] : actions) {
-    if (!sub->parsed()) continue;
+  if (const std::optional<int> status = line.parse(argc, argv)) return *status;
+  for (auto& [args, action] : actions) {
+    if (!args.named()) continue;
     const auto done = action();
     return done ? 0 : report(done.error());
   }
-  return kBadUsage;
+  return kBadInput;
 }
 
 }  // namespace
