@@ -79,7 +79,7 @@ cross() {
 }
 
 main() {
-  local legs=() setup=() name
+  local legs=() setup=(--browser) name
   while (($#)); do
     case $1 in
       --sanitize) legs+=(sanitize) ;;
