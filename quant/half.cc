@@ -1,5 +1,6 @@
 #include "quant/half.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -10,6 +11,15 @@
 namespace lathe {
 namespace {
 
+// A constant that is no weight, but a bound or a mask of infinities.
+bool is_infinite_bound(const Graph& graph, const Node& node, size_t i) {
+  const ValueId v = node.inputs[i];
+  if (v == kNoId || graph.value(v).kind != ValueKind::kConstant || graph.value(v).type.dtype != DType::kF32) return false;
+  if (quant_rule(op_def(node.op), i).role == QuantRole::kWeight) return false;
+  const auto values = graph.value(v).constant.as<float>();
+  return std::any_of(values.begin(), values.end(), [](float f) { return !std::isfinite(f); });
+}
+
 bool is_f32(const Graph& graph, ValueId v) { return v == kNoId || graph.value(v).type.dtype == DType::kF32; }
 
 // Why a node stays float, whatever the caller asks for; empty if it need not.
@@ -18,6 +28,9 @@ std::string obstacle(const Graph& graph, const Node& node, const RangeTable& ran
   bool real = !node.outputs.empty();
   for (const ValueId v : node.outputs) real = real && is_f32(graph, v);
   if (!real) return "its result is no float";
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (is_infinite_bound(graph, node, i)) return "constant '" + graph.value(node.inputs[i]).name + "' is not finite";
+  }
   for (const ValueId v : node.outputs) {
     const auto range = ranges.find(graph.value(v).name);
     if (range == ranges.end()) continue;
@@ -55,7 +68,11 @@ class Converter {
       quants.push_back(source_.value(v).quant);
     }
     LATHE_TRY(const NodeId id, graph_.add_node(node.op, node.attrs, std::move(inputs), node.name, names, std::move(quants)));
-    for (size_t i = 0; i < node.outputs.size(); ++i) (half ? half_ : float_)[node.outputs[i]] = graph_.node(id).outputs[i];
+    // A Cast to float32 gives float32 whatever it reads.
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const ValueId made = graph_.node(id).outputs[i];
+      (graph_.value(made).type.dtype == DType::kF16 ? half_ : float_)[node.outputs[i]] = made;
+    }
     return {};
   }
 

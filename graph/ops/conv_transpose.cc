@@ -61,6 +61,7 @@ constinit const OpDef kConvTranspose2d = {
     .quant_in = {{QuantRole::kActivation}, {QuantRole::kWeight, 0}, {QuantRole::kBias}, {QuantRole::kActivation}},
     .quant_out = {QuantRole::kActivation},
     .has_s8 = true,
+    .half = HalfForm::kNative,
     .macs = macs_conv_transpose2d,
 };
 

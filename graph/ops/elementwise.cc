@@ -59,11 +59,11 @@ constexpr OpDef binary(Op op, Types (*infer)(const InferInput&), bool has_s8) {
           .quant_in = {{role}, {role}},
           .quant_out = {role},
           .has_s8 = has_s8,
-          .half = HalfForm::kWidened,
+          .half = HalfForm::kNative,
           .layout_free = true};
 }
 
-constexpr OpDef unary(Op op, QuantRule out, bool as_table) {
+constexpr OpDef unary(Op op, QuantRule out, bool as_table, HalfForm half = HalfForm::kWidened) {
   return {.op = op,
           .min_inputs = 1,
           .max_inputs = 1,
@@ -73,7 +73,7 @@ constexpr OpDef unary(Op op, QuantRule out, bool as_table) {
           .quant_out = out,
           .has_s8 = true,
           .as_table = as_table,
-          .half = HalfForm::kWidened,
+          .half = half,
           .layout_free = true};
 }
 
@@ -83,13 +83,13 @@ constexpr QuantRule kUnitRange = {QuantRole::kFixed, -1, -1, {.scale = 1.0f / 25
 constexpr QuantRule kSignedUnitRange = {QuantRole::kFixed, -1, -1, {.scale = 1.0f / 128, .zero_point = 0}};
 
 constexpr OpDef clamp() {
-  OpDef def = unary(Op::kClamp, kOwnRange, false);
+  OpDef def = unary(Op::kClamp, kOwnRange, false, HalfForm::kNative);
   def.infer = infer_clamp;
   return def;
 }
 
 constexpr OpDef gelu() {
-  OpDef def = unary(Op::kGelu, kOwnRange, true);
+  OpDef def = unary(Op::kGelu, kOwnRange, true, HalfForm::kNative);
   def.infer = infer_gelu;
   return def;
 }
@@ -101,14 +101,14 @@ constinit const OpDef kSub = binary(Op::kSub, infer_sub, true);
 constinit const OpDef kMul = binary(Op::kMul, infer_mul, true);
 constinit const OpDef kDiv = binary(Op::kDiv, infer_div, false);
 constinit const OpDef kClamp = clamp();
-constinit const OpDef kSigmoid = unary(Op::kSigmoid, kUnitRange, true);
-constinit const OpDef kTanh = unary(Op::kTanh, kSignedUnitRange, true);
-constinit const OpDef kExp = unary(Op::kExp, kOwnRange, true);
-constinit const OpDef kSqrt = unary(Op::kSqrt, kOwnRange, true);
-constinit const OpDef kLeakyRelu = unary(Op::kLeakyRelu, kOwnRange, false);
-constinit const OpDef kHardSwish = unary(Op::kHardSwish, kOwnRange, true);
+constinit const OpDef kSigmoid = unary(Op::kSigmoid, kUnitRange, true, HalfForm::kNative);
+constinit const OpDef kTanh = unary(Op::kTanh, kSignedUnitRange, true, HalfForm::kNative);
+constinit const OpDef kExp = unary(Op::kExp, kOwnRange, true, HalfForm::kNative);
+constinit const OpDef kSqrt = unary(Op::kSqrt, kOwnRange, true, HalfForm::kNative);
+constinit const OpDef kLeakyRelu = unary(Op::kLeakyRelu, kOwnRange, false, HalfForm::kNative);
+constinit const OpDef kHardSwish = unary(Op::kHardSwish, kOwnRange, true, HalfForm::kNative);
 constinit const OpDef kGelu = gelu();
-constinit const OpDef kSilu = unary(Op::kSilu, kOwnRange, true);
+constinit const OpDef kSilu = unary(Op::kSilu, kOwnRange, true, HalfForm::kNative);
 constinit const OpDef kAbs = unary(Op::kAbs, kOwnRange, true);
 constinit const OpDef kSign = unary(Op::kSign, kOwnRange, true);
 constinit const OpDef kFloor = unary(Op::kFloor, kOwnRange, true);
@@ -130,6 +130,6 @@ constinit const OpDef kElu = unary(Op::kElu, kOwnRange, true);
 constinit const OpDef kSoftplus = unary(Op::kSoftplus, kOwnRange, true);
 constinit const OpDef kMish = unary(Op::kMish, kOwnRange, true);
 constinit const OpDef kHardSigmoid = unary(Op::kHardSigmoid, kUnitRange, true);
-constinit const OpDef kErf = unary(Op::kErf, kSignedUnitRange, true);
+constinit const OpDef kErf = unary(Op::kErf, kSignedUnitRange, true, HalfForm::kNative);
 
 }  // namespace lathe::ops

@@ -18,8 +18,8 @@ struct Avx2 {
 
   static uint32_t group_panels(uint32_t, uint32_t) { return 1; }
 
-  template <int kRows, class T>
-  static inline __attribute__((always_inline)) void piece(const float* const* a, const T* w, uint32_t n, const T* ahead,
+  template <int kRows, class W>
+  static inline __attribute__((always_inline)) void piece(const float* const* a, const W* w, uint32_t n, const W* ahead,
                                                           __m256* acc) {
     for (uint32_t k = 0; k < n; ++k, w += 16, ahead += 16) {
       const __m256 w0 = load8(w), w1 = load8(w + 8);
@@ -33,8 +33,8 @@ struct Avx2 {
     }
   }
 
-  template <int kRows, class T>
-  static inline __attribute__((always_inline)) void finish(const Place<T>& p, const RealPixels<T>& px, const __m256* acc) {
+  template <int kRows, class W, class T>
+  static inline __attribute__((always_inline)) void finish(const Place<W, T>& p, const RealPixels<T>& px, const __m256* acc) {
     const __m256 lo = _mm256_set1_ps(p.g->lo), hi = _mm256_set1_ps(p.g->hi);
     LATHE_UNROLL
     for (int i = 0; i < 2 * kRows; ++i) {
@@ -47,11 +47,11 @@ struct Avx2 {
     }
   }
 
-  template <int kRows, class T>
-  static __attribute__((noinline)) void tiles(Place<T>& p, RealPixels<T> px, uint32_t count) {
+  template <int kRows, class W, class T>
+  static __attribute__((noinline)) void tiles(Place<W, T>& p, RealPixels<T> px, uint32_t count) {
     const Chunk& chunk = *p.chunk;
     for (; count > 0; --count, px.advance(kRows), p.sums += kRows * 16) {
-      const T* ahead = p.take_ahead() - chunk.w_begin();
+      const W* ahead = p.take_ahead() - chunk.w_begin();
       __m256 acc[2 * kRows];
       LATHE_UNROLL
       for (int i = 0; i < 2 * kRows; ++i) {
@@ -74,8 +74,8 @@ struct Avx2 {
     }
   }
 
-  template <class T>
-  static void run(Place<T>& p, RealPixels<T> px, uint32_t m) {
+  template <class W, class T>
+  static void run(Place<W, T>& p, RealPixels<T> px, uint32_t m) {
     for_each_tile_size<6>(m, [&]<int kRows>(uint32_t count) {
       tiles<kRows>(p, px, count);
       px.advance(count * kRows);

@@ -10,8 +10,8 @@ namespace {
 
 #define LATHE_INLINE inline __attribute__((always_inline))
 
-template <int kRows, int kPanels, class T>
-LATHE_INLINE void piece(const float* const* a, const T* w, size_t panel_step, uint32_t n, const T* ahead, __m512* acc) {
+template <int kRows, int kPanels, class W>
+LATHE_INLINE void piece(const float* const* a, const W* w, size_t panel_step, uint32_t n, const W* ahead, __m512* acc) {
   for (uint32_t k = 0; k < n; ++k, w += 16, ahead += 16) {
     __m512 weights[kPanels];
     LATHE_UNROLL
@@ -26,8 +26,8 @@ LATHE_INLINE void piece(const float* const* a, const T* w, size_t panel_step, ui
   }
 }
 
-template <int kRows, int kPanels, class T>
-LATHE_INLINE void finish(const Place<T>& p, const RealPixels<T>& px, const __m512* acc) {
+template <int kRows, int kPanels, class W, class T>
+LATHE_INLINE void finish(const Place<W, T>& p, const RealPixels<T>& px, const __m512* acc) {
   const __m512 lo = _mm512_set1_ps(p.g->lo), hi = _mm512_set1_ps(p.g->hi);
   const __mmask16 tail = static_cast<__mmask16>((1u << p.tail) - 1);
   LATHE_UNROLL
@@ -58,11 +58,11 @@ struct Avx512 {
     return left < most ? left : most;
   }
 
-  template <int kRows, int kPanels, class T>
-  static __attribute__((noinline)) void tiles(Place<T>& p, RealPixels<T> px, uint32_t count) {
+  template <int kRows, int kPanels, class W, class T>
+  static __attribute__((noinline)) void tiles(Place<W, T>& p, RealPixels<T> px, uint32_t count) {
     const Chunk& chunk = *p.chunk;
     for (; count > 0; --count, px.advance(kRows), p.sums += kRows * kSumRow) {
-      const T* ahead = p.take_ahead() - chunk.w_begin();
+      const W* ahead = p.take_ahead() - chunk.w_begin();
       __m512 acc[kRows * kPanels];
       LATHE_UNROLL
       for (int i = 0; i < kRows * kPanels; ++i) {
@@ -74,7 +74,7 @@ struct Avx512 {
         const float* a[kRows];
         LATHE_UNROLL
         for (int r = 0; r < kRows; ++r) a[r] = px.a + px.a_at[r] + at.a_at;
-        piece<kRows, kPanels>(a, p.w + at.w_at, p.g->geo.w_panel_step, at.k, ahead + at.w_at, acc);
+        piece<kRows, kPanels>(a, p.w + at.w_at, p.panel_step, at.k, ahead + at.w_at, acc);
       }
       if (chunk.last) {
         finish<kRows, kPanels>(p, px, acc);
@@ -85,16 +85,16 @@ struct Avx512 {
     }
   }
 
-  template <int kMaxRows, int kPanels, class T>
-  static void group(Place<T>& p, RealPixels<T> px, uint32_t m) {
+  template <int kMaxRows, int kPanels, class W, class T>
+  static void group(Place<W, T>& p, RealPixels<T> px, uint32_t m) {
     for_each_tile_size<kMaxRows>(m, [&]<int kRows>(uint32_t count) {
       tiles<kRows, kPanels>(p, px, count);
       px.advance(count * kRows);
     });
   }
 
-  template <class T>
-  static void run(Place<T>& p, const RealPixels<T>& px, uint32_t m) {
+  template <class W, class T>
+  static void run(Place<W, T>& p, const RealPixels<T>& px, uint32_t m) {
     switch (p.panels) {
       case 4: return group<6, 4>(p, px, m);
       case 3: return group<8, 3>(p, px, m);

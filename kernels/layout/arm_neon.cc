@@ -23,19 +23,21 @@ struct Vectors {
     return vreinterpretq_u8_u64(vzip2q_u64(vreinterpretq_u64_u8(a), vreinterpretq_u64_u8(b)));
   }
 
-  static uint32_t interleave_planes_4(const uint8_t* x, ptrdiff_t x_row, uint32_t cols, uint8_t* y) {
+  // 16 bytes of every row at a time.
+  template <uint32_t kBytes> static uint32_t interleave_planes(const uint8_t* x, ptrdiff_t x_row, uint32_t cols, uint8_t* y) {
+    constexpr uint32_t kN = 16 / kBytes;
     uint32_t c = 0;
-    for (; c + 4 <= cols; c += 4, x += 16, y += 48) {
-      const auto row = [&](ptrdiff_t r) __attribute__((always_inline)) { return vreinterpretq_u32_u8(vld1q_u8(x + r * x_row)); };
-      vst3q_u32(reinterpret_cast<uint32_t*>(y), {{row(0), row(1), row(2)}});
-    }
-    return c;
-  }
-
-  static uint32_t interleave_planes_1(const uint8_t* x, ptrdiff_t x_row, uint32_t cols, uint8_t* y) {
-    uint32_t c = 0;
-    for (; c + 16 <= cols; c += 16, x += 16, y += 48) {
-      vst3q_u8(y, {{vld1q_u8(x), vld1q_u8(x + x_row), vld1q_u8(x + 2 * x_row)}});
+    for (; c + kN <= cols; c += kN, x += 16, y += 48) {
+      const uint8x16_t r0 = vld1q_u8(x), r1 = vld1q_u8(x + x_row), r2 = vld1q_u8(x + 2 * x_row);
+      if constexpr (kBytes == 1) {
+        vst3q_u8(y, {{r0, r1, r2}});
+      } else if constexpr (kBytes == 2) {
+        vst3q_u16(reinterpret_cast<uint16_t*>(y),
+                  {{vreinterpretq_u16_u8(r0), vreinterpretq_u16_u8(r1), vreinterpretq_u16_u8(r2)}});
+      } else {
+        vst3q_u32(reinterpret_cast<uint32_t*>(y),
+                  {{vreinterpretq_u32_u8(r0), vreinterpretq_u32_u8(r1), vreinterpretq_u32_u8(r2)}});
+      }
     }
     return c;
   }

@@ -1,8 +1,8 @@
 // Transposes in registers, 16 bytes by 16 bytes, over a set V of vector operations. Included by this family's ISA files only.
 //
 // V has: Bytes, a vector of 16; load, store; interleave_low and interleave_high<element bytes>, the elements of the lower or the
-// upper halves of two vectors in turn; interleave_planes_4 and interleave_planes_1, which turn three rows of elements of 4 bytes
-// or 1 into dense pixels of three elements (an image's planes to NHWC) and return the columns done.
+// upper halves of two vectors in turn; interleave_planes<element bytes> for 1, 2 and 4, which turns three rows into dense pixels of
+// three elements (an image's planes to NHWC) and returns the columns done.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -46,10 +46,9 @@ template <class V, uint32_t kBytes> void transpose(const TransposeArgs& g) {
   const uint32_t rows = g.rows / kN * kN, cols = g.cols / kN * kN;
   const uint8_t* x = static_cast<const uint8_t*>(g.x);
   uint8_t* y = static_cast<uint8_t*>(g.y);
-  if ((kBytes == 4 || kBytes == 1) && g.rows == 3 && g.y_row == 3 * static_cast<int32_t>(kBytes)) {
-    const uint32_t done =
-        kBytes == 4 ? V::interleave_planes_4(x, g.x_row, g.cols, y) : V::interleave_planes_1(x, g.x_row, g.cols, y);
-    return transpose_edge<kBytes>(g, 0, g.rows, done, g.cols);
+  if constexpr (kBytes <= 4) {
+    if (g.rows == 3 && g.y_row == 3 * static_cast<int32_t>(kBytes))
+      return transpose_edge<kBytes>(g, 0, g.rows, V::template interleave_planes<kBytes>(x, g.x_row, g.cols, y), g.cols);
   }
   for (uint32_t strip = 0; strip < cols; strip += kStrip) {
     const uint32_t end = cols - strip < kStrip ? cols : strip + kStrip;

@@ -42,26 +42,34 @@ struct Vectors {
     return c;
   }
 
-  // The same for bytes, four pixels to a store of 16 bytes of which 12 count.
-  static uint32_t interleave_planes_1(const uint8_t* x, ptrdiff_t x_row, uint32_t cols, uint8_t* y) {
-    const __m128i squeeze = _mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1);
+  // The same for bytes and halves, 4 / kBytes pixels to a store of 16 bytes of which 12 count.
+  template <uint32_t kBytes>
+  static uint32_t interleave_planes_small(const uint8_t* x, ptrdiff_t x_row, uint32_t cols, uint8_t* y) {
+    const __m128i squeeze = kBytes == 1 ? _mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1)
+                                        : _mm_setr_epi8(0, 1, 2, 3, 4, 5, 8, 9, 10, 11, 12, 13, -1, -1, -1, -1);
+    constexpr uint32_t kN = 16 / kBytes, kWide = 2 * kBytes;
     uint32_t c = 0;
-    for (; c + 18 <= cols; c += 16) {
+    for (; c + kN + 2 <= cols; c += kN) {
       const auto row = [&](ptrdiff_t r) __attribute__((always_inline)) {
-        return _mm_loadu_si128(reinterpret_cast<const __m128i*>(x + r * x_row + c));
+        return _mm_loadu_si128(reinterpret_cast<const __m128i*>(x + r * x_row + c * kBytes));
       };
       const __m128i a = row(0), b = row(1), d = row(2), zero = _mm_setzero_si128();
-      const __m128i ab_low = _mm_unpacklo_epi8(a, b), ab_high = _mm_unpackhi_epi8(a, b), d_low = _mm_unpacklo_epi8(d, zero),
-                    d_high = _mm_unpackhi_epi8(d, zero);
+      const __m128i ab_low = interleave_low<kBytes>(a, b), ab_high = interleave_high<kBytes>(a, b),
+                    d_low = interleave_low<kBytes>(d, zero), d_high = interleave_high<kBytes>(d, zero);
       const auto store = [&](uint32_t at, __m128i pixels) __attribute__((always_inline)) {
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(y + c * 3 + at), _mm_shuffle_epi8(pixels, squeeze));
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(y + c * 3 * kBytes + at), _mm_shuffle_epi8(pixels, squeeze));
       };
-      store(0, _mm_unpacklo_epi16(ab_low, d_low));
-      store(12, _mm_unpackhi_epi16(ab_low, d_low));
-      store(24, _mm_unpacklo_epi16(ab_high, d_high));
-      store(36, _mm_unpackhi_epi16(ab_high, d_high));
+      store(0, interleave_low<kWide>(ab_low, d_low));
+      store(12, interleave_high<kWide>(ab_low, d_low));
+      store(24, interleave_low<kWide>(ab_high, d_high));
+      store(36, interleave_high<kWide>(ab_high, d_high));
     }
     return c;
+  }
+
+  template <uint32_t kBytes> static uint32_t interleave_planes(const uint8_t* x, ptrdiff_t x_row, uint32_t cols, uint8_t* y) {
+    if constexpr (kBytes == 4) return interleave_planes_4(x, x_row, cols, y);
+    else return interleave_planes_small<kBytes>(x, x_row, cols, y);
   }
 };
 

@@ -1,8 +1,9 @@
-// Add, Sub, Mul and Div with broadcasting: float, quantized, and plain integers of every type.
+// Add, Sub, Mul and Div with broadcasting: float, half precision, quantized, and plain integers of every type.
 #include "kernels/eltwise/eltwise.h"
 #include "runtime/element_types.h"
 #include "runtime/exec/broadcast.h"
 #include "runtime/exec/checks.h"
+#include "runtime/exec/half_tiles.h"
 #include "runtime/exec/rows.h"
 
 namespace lathe {
@@ -11,7 +12,7 @@ namespace {
 using kernels::BinaryOp;
 using kernels::Family;
 
-enum class Form : uint32_t { kF32, kQ8, kInteger };
+enum class Form : uint32_t { kF32, kF16, kQ8, kInteger };
 
 struct BinaryParams {
   Form form;
@@ -50,6 +51,7 @@ bool find_form(const PrepareInput& in, Form* form) {
   }
   if (quantized) *form = Form::kQ8;
   else if (plain && t == DType::kF32) *form = Form::kF32;
+  else if (plain && t == DType::kF16) *form = Form::kF16;
   else if (plain && has_type(kIntegerTypes, t)) *form = Form::kInteger;
   else return false;
   return true;
@@ -97,9 +99,10 @@ Status prepare_binary(const PrepareInput& in, BinaryOp op, Prepared* out) {
     if (elems(in, i) == elems(in, in.out())) out->share_input_mask |= 1u << i;
   }
   if (p.form == Form::kQ8) return prepare_q8(in, op, attrs, out, &p);
-  if (p.form == Form::kF32) {
-    return out->use(kernels::select(Family::kBinaryF32, kernels::Storage::kS8, in.isa)) ? Status{}
-                                                                                        : refuse(in, Code::kUnsupported);
+  if (p.form == Form::kF32 || p.form == Form::kF16) {
+    const bool ok = out->use(kernels::select(Family::kBinaryF32, kernels::Storage::kS8, in.isa)) &&
+                    (p.form == Form::kF32 || use_half_kernels(in, out));
+    return ok ? Status{} : refuse(in, Code::kUnsupported);
   }
   // Plain integers have no clamp of real values.
   return attrs.lo == -kInfinity && attrs.hi == kInfinity ? Status{} : refuse(in, Code::kUnsupported);
@@ -113,6 +116,34 @@ void run_f32(const RunContext& ctx, const BoundStep& step, const BinaryParams& p
   ctx.parallel(s.split.tasks(), [&](uint32_t task, uint32_t) {
     for_each_run(s, task, [&](uint32_t ai, uint32_t bi, uint32_t yi, uint32_t rows, uint32_t n, uint32_t a_row, uint32_t b_row) {
       kernel({a + ai, b + bi, y + yi, rows, n, a_row, b_row, s.y_row, s.a_step, s.b_step, p.op, p.lo, p.hi});
+    });
+  });
+}
+
+// One row of n elements; an operand of step 0 is one value.
+[[gnu::noinline]] void run_half_row(const HalfKernels& half, kernels::BinaryF32Fn kernel, const BinaryParams& p,
+                                    const uint16_t* a, const uint16_t* b, uint16_t* y, uint32_t n) {
+  alignas(64) float at[kHalfTile], bt[kHalfTile];
+  const Broadcast& s = p.shape;
+  for_each_half_tile(n, [&](uint32_t i, uint32_t count) {
+    half.widen({a + i * s.a_step, at, s.a_step == 0 ? 1 : count});
+    half.widen({b + i * s.b_step, bt, s.b_step == 0 ? 1 : count});
+    float* result = s.a_step != 0 ? at : bt;
+    kernel({at, bt, result, 1, count, 0, 0, count, s.a_step, s.b_step, p.op, p.lo, p.hi});
+    half.narrow({result, y + i, count});
+  });
+}
+
+void run_f16(const RunContext& ctx, const BoundStep& step, const BinaryParams& p) {
+  const auto kernel = ctx.kernel<kernels::BinaryF32Fn>(step);
+  const HalfKernels half(ctx, step);
+  const uint16_t *a = ctx.in<uint16_t>(step, 0), *b = ctx.in<uint16_t>(step, 1);
+  uint16_t* y = ctx.out<uint16_t>(step, 0);
+  const Broadcast& s = p.shape;
+  ctx.parallel(s.split.tasks(), [&](uint32_t task, uint32_t) {
+    for_each_run(s, task, [&](uint32_t ai, uint32_t bi, uint32_t yi, uint32_t rows, uint32_t n, uint32_t a_row, uint32_t b_row) {
+      for (uint32_t r = 0; r < rows; ++r)
+        run_half_row(half, kernel, p, a + ai + r * a_row, b + bi + r * b_row, y + yi + r * s.y_row, n);
     });
   });
 }
@@ -165,6 +196,7 @@ void run_binary(const RunContext& ctx, const BoundStep& step) {
   const BinaryParams& p = ctx.params<BinaryParams>(step);
   switch (p.form) {
     case Form::kF32: return run_f32(ctx, step, p);
+    case Form::kF16: return run_f16(ctx, step, p);
     case Form::kQ8: return run_q8(ctx, step, p);
     case Form::kInteger:
       return with_type<kIntegerTypes>(static_cast<DType>(p.dtype), [&](auto element) {

@@ -28,6 +28,7 @@ inline Status unsupported_operand(const PrepareInput& in, uint32_t i) {
 inline bool has_quant(const PrepareInput& in, uint32_t i) { return (in.tensor(i).flags & kTensorHasQuant) != 0; }
 inline bool is_plain(const PrepareInput& in, uint32_t i) { return in.tensor(i).layout == Layout::kPlain; }
 inline bool is_f32(const PrepareInput& in, uint32_t i) { return in.tensor(i).dtype == DType::kF32 && is_plain(in, i); }
+inline bool is_f16(const PrepareInput& in, uint32_t i) { return in.tensor(i).dtype == DType::kF16 && is_plain(in, i); }
 // An 8-bit value with quantization parameters, lying in the plan's storage or (a constant) as s8.
 inline bool is_q8(const PrepareInput& in, uint32_t i) {
   return in.tensor(i).dtype == DType::kS8 && has_quant(in, i) && is_plain(in, i);

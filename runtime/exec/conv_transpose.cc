@@ -266,7 +266,6 @@ Status prepare_ConvTranspose2d(const PrepareInput& in, Prepared* out) {
   const Shape &x = in.shape(kConvX), &w = in.shape(kConvW), &y = in.shape(in.out());
   Status s = check_geometry(in, attrs, x, w, y);
   if (!s.ok()) return s;
-  if (in.tensor(kConvX).dtype == DType::kF16) return unsupported_operand(in, kConvX);  // no half-precision form
   auto& params = out->make<ConvTransposeParams>();
   ConvParams& p = params.conv;
   if (in.tensor(kConvX).dtype == DType::kS16) {
@@ -297,6 +296,8 @@ void run_ConvTranspose2d(const RunContext& ctx, const BoundStep& step) {
     run_wide_conv(ctx, step, p, true);
   } else if (p.quantized != 0) {
     run<QuantizedPath>(ctx, step);
+  } else if (p.elem_bytes == 2) {
+    run<FloatPath<uint16_t>>(ctx, step);
   } else {
     run<FloatPath<float>>(ctx, step);
   }

@@ -1,4 +1,5 @@
 // One-input elementwise operators: float kernels, tables for quantized values, regrid for clamp and leaky ReLU.
+#include "runtime/exec/half_tiles.h"
 #include "runtime/exec/lookup.h"
 
 namespace lathe {
@@ -7,7 +8,7 @@ namespace {
 using kernels::Family;
 using kernels::UnaryOp;
 
-enum class Form : uint32_t { kF32, kTable, kRegrid };
+enum class Form : uint32_t { kF32, kF16, kTable, kRegrid };
 
 struct UnaryParams {
   Form form;
@@ -27,23 +28,29 @@ Status prepare_common(const PrepareInput& in, Form form, Family family, Prepared
   (*p)->form = form;
   (*p)->rows = make_rows(in, out);
   out->share_input_mask = out->exact_input_mask = 1;
-  const kernels::Storage storage = form == Form::kF32 ? kernels::Storage::kS8 : in.storage;
+  const kernels::Storage storage = form == Form::kF32 || form == Form::kF16 ? kernels::Storage::kS8 : in.storage;
   return out->use(kernels::select(family, storage, in.isa)) ? Status{} : refuse(in, Code::kUnsupported);
 }
 
-Status prepare_f32(const PrepareInput& in, UnaryOp op, float a, float b, Prepared* out) {
+bool is_real(const PrepareInput& in) {
+  return (is_f32(in, 0) && is_f32(in, in.out())) || (is_f16(in, 0) && is_f16(in, in.out()));
+}
+
+Status prepare_real(const PrepareInput& in, UnaryOp op, float a, float b, Prepared* out) {
   UnaryParams* p = nullptr;
-  const Status s = prepare_common(in, Form::kF32, Family::kUnaryF32, out, &p);
+  const Form form = is_f32(in, 0) ? Form::kF32 : Form::kF16;
+  const Status s = prepare_common(in, form, Family::kUnaryF32, out, &p);
   if (!s.ok()) return s;
+  if (form == Form::kF16 && !use_half_kernels(in, out)) return refuse(in, Code::kUnsupported);
   p->op = op;
   p->a = a;
   p->b = b;
   return {};
 }
 
-// Sigmoid and its like: float, or a table of 256 entries as operand 1.
+// Sigmoid and its like: float, half precision, or a table of 256 entries as operand 1.
 Status prepare_function(const PrepareInput& in, UnaryOp op, Prepared* out) {
-  if (is_f32(in, 0) && is_f32(in, in.out()) && in.step->n_in == 1) return prepare_f32(in, op, 0, 0, out);
+  if (is_real(in) && in.step->n_in == 1) return prepare_real(in, op, 0, 0, out);
   if (const Status s = check_lookup(in); !s.ok()) return s;
   UnaryParams* p = nullptr;
   return prepare_common(in, Form::kTable, Family::kLut8, out, &p);
@@ -77,6 +84,26 @@ void run_f32(const RunContext& ctx, const BoundStep& step, const UnaryParams& p)
   });
 }
 
+[[gnu::noinline]] void run_half_row(const HalfKernels& half, kernels::UnaryF32Fn kernel, const UnaryParams& p, const uint16_t* x,
+                                    uint16_t* y, uint32_t n) {
+  alignas(64) float tile[kHalfTile];
+  for_each_half_tile(n, [&](uint32_t i, uint32_t count) {
+    half.widen({x + i, tile, count});
+    kernel({tile, tile, count, p.op, p.a, p.b});
+    half.narrow({tile, y + i, count});
+  });
+}
+
+void run_f16(const RunContext& ctx, const BoundStep& step, const UnaryParams& p) {
+  const auto kernel = ctx.kernel<kernels::UnaryF32Fn>(step);
+  const HalfKernels half(ctx, step);
+  const uint16_t* x = ctx.in<uint16_t>(step, 0);
+  uint16_t* y = ctx.out<uint16_t>(step, 0);
+  ctx.parallel(p.rows.split.tasks(), [&](uint32_t task, uint32_t) {
+    for_each_row(p.rows, task, [&](uint32_t xi, uint32_t yi, uint32_t n) { run_half_row(half, kernel, p, x + xi, y + yi, n); });
+  });
+}
+
 void run_regrid(const RunContext& ctx, const BoundStep& step, const UnaryParams& p) {
   const auto kernel = ctx.kernel<kernels::RegridS8Fn>(step);
   const uint8_t* x = ctx.in<uint8_t>(step, 0);
@@ -90,6 +117,7 @@ void run_unary(const RunContext& ctx, const BoundStep& step) {
   const UnaryParams& p = ctx.params<UnaryParams>(step);
   switch (p.form) {
     case Form::kF32: return run_f32(ctx, step, p);
+    case Form::kF16: return run_f16(ctx, step, p);
     case Form::kTable: return run_lookup(ctx, step, p.rows);
     case Form::kRegrid: return run_regrid(ctx, step, p);
   }
@@ -100,13 +128,13 @@ void run_unary(const RunContext& ctx, const BoundStep& step) {
 Status prepare_Clamp(const PrepareInput& in, Prepared* out) {
   const ClampAttrs a = in.program->attrs<ClampAttrs>(*in.step);
   if (!(a.lo <= a.hi)) return refuse(in, Code::kInvalidArgument);
-  if (is_f32(in, 0) && is_f32(in, in.out())) return prepare_f32(in, UnaryOp::kClamp, a.lo, a.hi, out);
+  if (is_real(in)) return prepare_real(in, UnaryOp::kClamp, a.lo, a.hi, out);
   return prepare_regrid(in, a.lo, a.hi, 1.0, out);
 }
 
 Status prepare_LeakyRelu(const PrepareInput& in, Prepared* out) {
   const LeakyReluAttrs a = in.program->attrs<LeakyReluAttrs>(*in.step);
-  if (is_f32(in, 0) && is_f32(in, in.out())) return prepare_f32(in, UnaryOp::kLeakyRelu, a.alpha, 0, out);
+  if (is_real(in)) return prepare_real(in, UnaryOp::kLeakyRelu, a.alpha, 0, out);
   return prepare_regrid(in, -kInfinity, kInfinity, static_cast<double>(a.alpha), out);
 }
 

@@ -182,6 +182,71 @@ TEST_CASE("every float GEMM kernel is within tolerance over more k than it keeps
   check_float({.m = 3, .n = 20, .segs = 11, .seg_k = 2, .rows = 4, .seg_rows = 13}, 5);
 }
 
+namespace {
+
+// A convolution or, with negative steps of its taps, a phase of a transposed one, over whole rows of an image.
+struct ImageCase {
+  uint32_t rows, cols, ic, n, kernel, stride = 1, dilation = 1;
+  bool backwards = false;
+};
+
+GemmGeometry image_geometry(const ImageCase& c, uint32_t* row) {
+  *row = ((c.cols - 1) * c.stride + (c.kernel - 1) * c.dilation + 1) * c.ic;
+  GemmGeometry g{};
+  g.rows = c.rows, g.cols = c.cols, g.n = c.n;
+  g.a_row_step = c.stride * *row, g.a_col_step = c.stride * c.ic;
+  g.y_col_step = c.n, g.y_row_step = c.cols * c.n;
+  g.seg_rows = c.kernel;
+  const bool one = c.dilation == 1 && !c.backwards;
+  g.seg_cols = one ? 1 : c.kernel, g.seg_k = one ? c.kernel * c.ic : c.ic;
+  const int32_t sign = c.backwards ? -1 : 1;
+  g.a_seg_row_step = sign * static_cast<int32_t>(c.dilation * *row);
+  g.a_seg_col_step = sign * static_cast<int32_t>(c.dilation * c.ic);
+  g.w_seg_col_step = c.ic * kGemmPanel, g.w_seg_row_step = c.kernel * c.ic * kGemmPanel;
+  g.w_panel_step = gemm_f32_panel_elems(c.kernel, c.kernel * c.ic);
+  return g;
+}
+
+void check_image(const ImageCase& c) {
+  uint32_t row = 0;
+  const GemmGeometry geo = image_geometry(c, &row);
+  const uint32_t reach = (c.kernel - 1) * c.dilation, back = c.backwards ? reach * (row + c.ic) : 0;
+  std::mt19937 rng(c.rows + c.ic);
+  std::vector<uint16_t> a(((c.rows - 1) * c.stride + reach + 2) * row + 64);
+  std::vector<uint16_t> want(c.rows * c.cols * c.n + 1, 7), got = want;
+  fill_reals(rng, a.data(), a.size(), -1, 1);
+  Guarded<uint16_t> weights(gemm_f32_packed_elems(c.n, c.kernel, c.kernel * c.ic) + 32);
+  fill_reals(rng, weights.data(), weights.size(), -1, 1);
+  GemmF16Args args{.geo = geo, .a = a.data() + back, .w = weights.data(), .bias = nullptr, .y = nullptr, .residual = nullptr,
+                   .lo = -INFINITY, .hi = INFINITY};
+  const double sums = 2e-7 * (8 + c.kernel * c.kernel * c.ic);
+  for_each_kernel<GemmF16Fn>(Family::kGemmF16, [&](const Kernel& k, GemmF16Fn fn, GemmF16Fn reference) {
+    args.y = want.data();
+    reference(args);
+    args.y = got.data();
+    INFO(k.name << " pixels " << c.rows << "x" << c.cols << " ic " << c.ic << " kernel " << c.kernel << " stride " << c.stride);
+    std::fill(got.begin(), got.end() - 1, uint16_t{0});
+    fn(args);
+    for (size_t i = 0; i + 1 < want.size(); ++i) {
+      const double v = static_cast<double>(real(want[i]));
+      REQUIRE(std::fabs(v - static_cast<double>(real(got[i]))) <= sums + 2 * storage_error<uint16_t>(v));
+    }
+    CHECK(got.back() == 7);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("half-precision pixels are widened part by part, whatever rows, pixels and taps share") {
+  check_image({.rows = 40, .cols = 30, .ic = 16, .n = 20, .kernel = 3});                                  // parts of rows
+  check_image({.rows = 9, .cols = 50, .ic = 8, .n = 33, .kernel = 3, .stride = 2});                       // rows two runs apart
+  check_image({.rows = 5, .cols = 20, .ic = 16, .n = 17, .kernel = 3, .dilation = 2});                    // rows that share none
+  check_image({.rows = 3, .cols = 300, .ic = 40, .n = 16, .kernel = 3});                                  // parts of a row
+  check_image({.rows = 12, .cols = 40, .ic = 24, .n = 40, .kernel = 1, .stride = 2});                     // pixel by pixel
+  check_image({.rows = 30, .cols = 31, .ic = 12, .n = 20, .kernel = 2, .backwards = true});               // taps before the first
+  check_image({.rows = 2, .cols = 5, .ic = test::kSmallMachine ? 600u : 5000u, .n = 16, .kernel = 2});    // not one pixel fits
+}
+
 TEST_CASE("a float GEMM lets a NaN through its clamp") {
   for_each_kernel<GemmF32Fn>(Family::kGemmF32, [&](const Kernel& k, GemmF32Fn fn, GemmF32Fn) {
     GemmRealProblem<float> p({.m = 7, .n = 20, .segs = 1, .seg_k = 4, .lo = 0}, 3);

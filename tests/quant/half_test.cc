@@ -100,6 +100,29 @@ TEST_CASE("nodes stay float where they are told to, where calibration saw too mu
   CHECK(unknown.error().message.find("no_such_node") != std::string::npos);
 }
 
+TEST_CASE("elementwise operators and transposed convolutions take halves as they are, the others between Casts") {
+  const Graph g = parsed("input %x : f32[1,7,9,96]\n" + random_f32("w", {33, 2, 2, 96}, 1) + random_f32("row", {33}, 2) +
+                         random_f32("one", {1}, 3) +
+                         "%u = ConvTranspose2d (%x, %w) {stride=[2,2], lo=-6, hi=6}\n"
+                         "%s = Silu (%u)\n%l = LeakyRelu (%s) {alpha=0.1}\n%c = Clamp (%l) {lo=-1, hi=2}\n"
+                         "%a = Add (%c, %row) {lo=0}\n%m = Mul (%one, %a)\n%d = Sub (%m, %u)\n%t = Div (%d, %d)\n"
+                         "%y = Softmax (%t) {axis=3}\noutput %y\noutput %d\n");
+  const HalfResult r = halved(g);
+  CHECK(relative_difference(run_graph(r.graph), run_graph(g)) < 4e-3);
+  const auto image = lower(r.graph, Target::kHost);
+  REQUIRE_MESSAGE(image, image.error().message);
+  const auto casts = std::count_if(image->steps.begin(), image->steps.end(), [](const auto& s) { return s.op == "Cast"; });
+  CHECK(casts == 5);  // the input, two outputs, and before and behind the softmax
+}
+
+TEST_CASE("a Cast to float32 gives float32, whatever becomes of its neighbours") {
+  const Graph g = parsed("input %x : f32[3,4]\n" + random_f32("w", {5, 4}, 1) + random_f32("z", {4}, 2) +
+                         "%b = Less (%x, %z)\n%f = Cast (%b) {to=1}\n%y = FullyConnected (%f, %w)\noutput %y\n");
+  const HalfResult r = halved(g);
+  CHECK(dtype_of(r.graph, "f") == DType::kF32);
+  CHECK(relative_difference(run_graph(r.graph), run_graph(g)) < 4e-3);
+}
+
 TEST_CASE("constants beyond the largest half are clamped and listed, those that are not finite are refused") {
   const auto graph = [](const std::string& values) {
     return parsed("input %x : f32[4,2]\nconstant %w : f32[1,2] = " + values + "\n%y = FullyConnected (%x, %w)\noutput %y\n");
@@ -111,6 +134,15 @@ TEST_CASE("constants beyond the largest half are clamped and listed, those that 
   CHECK(half_to_float(w[0]) == 65504.0f);
   CHECK(half_to_float(w[1]) == -65504.0f);
   CHECK(halved(graph("[65504, 1]")).clamped.empty());
+}
+
+TEST_CASE("an operator bounded by infinity stays float, and says so") {
+  const Graph g = parsed("input %x : f32[2,3]\nconstant %least : f32[] = [-inf]\n" + random_f32("w", {4, 3}, 1) +
+                         "%m = Max (%x, %least)\n%y = FullyConnected (%m, %w)\noutput %y\n");
+  const HalfResult r = halved(g);
+  CHECK(row(r, "m").reason == "constant 'least' is not finite");
+  CHECK(row(r, "y").half);
+  CHECK(relative_difference(run_graph(r.graph), run_graph(g)) < 4e-3);
 }
 
 TEST_CASE("an op without a half form is refused when it is lowered, by name") {
