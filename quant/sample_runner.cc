@@ -1,6 +1,8 @@
 #include "quant/sample_runner.h"
 
 #include "graph/lower/load.h"
+#include "lathe/arith.h"
+#include "lathe/float16.h"
 #include "runtime/host/ports.h"
 
 namespace lathe {
@@ -22,6 +24,8 @@ Result<std::vector<Shape>> sample_shapes(const Graph& graph) {
   return shapes;
 }
 
+bool is_quantized(const ProgramTensor& t) { return t.dtype == DType::kS8 && (t.flags & kTensorHasQuant) != 0; }
+
 // One buffer per input and output, and pointers to them.
 struct Buffers {
   std::vector<std::vector<uint64_t>> storage;
@@ -41,11 +45,20 @@ struct SampleRunner::State {
   Buffers inputs, outputs;
   std::span<const ValueId> activations;
   const Visitor* visit = nullptr;
+  std::vector<float> real;  // the copy that a visitor sees
 
   void look(uint32_t tensor, const uint8_t* data) {
     if (data == nullptr || activations[tensor] == kNoId) return;
-    auto* values = reinterpret_cast<float*>(const_cast<uint8_t*>(data));
-    (*visit)(tensor, {values, session->tensor_shape(tensor).elems()});
+    const size_t count = session->tensor_shape(tensor).elems();
+    const ProgramTensor& t = loaded->program.tensor(tensor);
+    if (t.dtype == DType::kF32) return (*visit)(tensor, {reinterpret_cast<float*>(const_cast<uint8_t*>(data)), count});
+    real.resize(count);
+    // Inside a plan 8-bit values may be stored with their top bit turned (runtime/bound.h); the caller's inputs never are.
+    const uint8_t flip = session->plan().storage == kernels::Storage::kU8 && t.kind != TensorKind::kInput ? 0x80 : 0;
+    for (size_t i = 0; i < count; ++i)
+      real[i] = t.dtype == DType::kS8 ? dequantize(static_cast<int8_t>(data[i] ^ flip), t.quant.scale, t.quant.zero_point)
+                                      : half_to_float(reinterpret_cast<const uint16_t*>(data)[i]);
+    (*visit)(tensor, real);
   }
   static void after(void* self, uint32_t step) {
     auto& s = *static_cast<State*>(self);
@@ -58,7 +71,7 @@ struct SampleRunner::State {
   }
 };
 
-Result<SampleRunner> SampleRunner::create(const Graph& graph, const SessionOptions& options) {
+Result<SampleRunner> SampleRunner::create(const Graph& graph, const SessionOptions& options, Sees sees) {
   LATHE_TRY(const ProgramImage image, lower(graph, Target::kHost));
   auto state = std::make_shared<State>();
   LATHE_TRY(state->loaded, load_program(image));
@@ -78,9 +91,11 @@ Result<SampleRunner> SampleRunner::create(const Graph& graph, const SessionOptio
   }
   SampleRunner runner(state);
   runner.activations_.assign(program.tensor_count(), kNoId);
-  for (uint32_t t = 0; t < program.tensor_count(); ++t)
-    if (program.tensor(t).dtype == DType::kF32 && program.tensor(t).kind != TensorKind::kConstant)
-      runner.activations_[t] = image.tensor_values[t];
+  for (uint32_t t = 0; t < program.tensor_count(); ++t) {
+    const ProgramTensor& x = program.tensor(t);
+    const bool real = sees == Sees::kReal && (is_quantized(x) || x.dtype == DType::kF16);
+    if ((x.dtype == DType::kF32 || real) && x.kind != TensorKind::kConstant) runner.activations_[t] = image.tensor_values[t];
+  }
   return runner;
 }
 

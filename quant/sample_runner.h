@@ -21,13 +21,16 @@ struct SampleSource {
 
 class SampleRunner {
  public:
-  // Called for every input before a run and for every result when its step has run. The values may be changed.
+  // Called for every input before a run and for every result when its step has run. Float32 values may be changed.
   using Visitor = std::function<void(uint32_t tensor, std::span<float> values)>;
 
-  // Symbolic dims are 1. Errors: lowering's.
-  static Result<SampleRunner> create(const Graph& graph, const SessionOptions& options);
+  // What visitors see: float32 activations, or beside them copies of quantized 8-bit and half-precision ones as real values.
+  enum class Sees : uint8_t { kFloat, kReal };
 
-  // Float activations by tensor of the program: the value of the graph that each is, kNoId for all others.
+  // Symbolic dims are 1. Errors: lowering's.
+  static Result<SampleRunner> create(const Graph& graph, const SessionOptions& options, Sees sees = Sees::kFloat);
+
+  // Activations that visitors see by tensor of the program: the value of the graph that each is, kNoId for all others.
   std::span<const ValueId> activations() const { return activations_; }
   // Elements of the last axis. Requires: a rank of at least 1.
   size_t row(uint32_t tensor) const;

@@ -4,32 +4,16 @@
 #include <cmath>
 #include <cstdio>
 
+#include "tools/markup.h"
+
 namespace lathe::tools {
 namespace {
 
 constexpr int kRow = 20, kLabels = 270, kBars = 340, kNotes = 190, kTop = 56;
 constexpr size_t kLongest = 40;
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (char c : text) {
-    if (c == '<') out += "&lt;";
-    else if (c == '>') out += "&gt;";
-    else if (c == '&') out += "&amp;";
-    else if (c == '"') out += "&quot;";
-    else out += c;
-  }
-  return out;
-}
-
 std::string cut(const std::string& text) {
   return text.size() <= kLongest ? text : "..." + text.substr(text.size() - kLongest + 3);
-}
-
-template <class... T> std::string formatted(const char* format, T... values) {
-  char text[512];
-  std::snprintf(text, sizeof text, format, values...);
-  return text;
 }
 
 double shown(double value) { return std::isfinite(value) ? std::max(0.0, value) : 0; }

@@ -13,7 +13,7 @@ void KeepList::store(std::map<std::string, std::string>* metadata) const {
 
 void KeepFlags::add_to(Arguments& args) {
   args.option("--keep", given,
-                 "operators that stay float: a node's name, a pattern with * and ?, an op type, or a .toml file with keep = [...]")
+              "operators that stay float: a node's name, a pattern with * and ?, an op type, or a .toml file with keep = [...]")
       .type_name("NAME");
 }
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Install what Lathe needs from Debian 12's own packages.
 #
-#   tools/setup.sh [--cross] [--clang]
+#   tools/setup.sh [--browser] [--cross] [--clang]
 #
+#   --browser also a browser, in which tests look at pages
 #   --cross   also the toolchains and QEMU for aarch64 and Cortex-M
 #   --clang   also clang, for a second compiler
 #
@@ -23,6 +24,7 @@ cross=(
   g++-aarch64-linux-gnu qemu-user qemu-user-static
   gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib qemu-system-arm
 )
+browser=(chromium)
 clang=(clang libclang-rt-14-dev)
 tries=4
 
@@ -59,6 +61,7 @@ main() {
   local want=("${base[@]}") missing=() package
   while (($#)); do
     case $1 in
+      --browser) want+=("${browser[@]}") ;;
       --cross) want+=("${cross[@]}") ;;
       --clang) want+=("${clang[@]}") ;;
       -h | --help) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0"; return 0 ;;

@@ -61,7 +61,7 @@ sanitize() {
   export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
   leg 'sanitizers' build-sanitize '--uncapped-only --timeout-multiplier 30 --leave-out models --leave-out firmware' \
     -Db_pch=true -Doptimization=0 -Ddebug=false '-Dcpp_args=-g1 -fno-omit-frame-pointer' \
-    -Db_sanitize=address,undefined -Db_lundef=false -Dwerror=false -Dbench=disabled -Dexamples=false
+    -Dcpp_link_args=-fuse-ld=gold -Db_sanitize=address,undefined -Db_lundef=false -Dwerror=false -Dbench=disabled -Dexamples=false
 }
 
 # cross_leg TARGET LABEL 'RUN_ALL-OPTIONS'
@@ -79,7 +79,7 @@ cross() {
 }
 
 main() {
-  local legs=() setup=() name
+  local legs=() setup=(--browser) name
   while (($#)); do
     case $1 in
       --sanitize) legs+=(sanitize) ;;

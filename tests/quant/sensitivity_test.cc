@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "quant/half.h"
+#include "quant/layer_noise.h"
 #include "quant/sensitivity.h"
 #include "tests/graph/graph_run.h"
 
@@ -94,4 +96,34 @@ TEST_CASE("embeddings are nodes that take rows of a constant") {
                          "%e = Gather \"tokens\" (%table, %t) {axis=0}\noutput %e\n");
   CHECK(embeddings(g) == std::vector<std::string>{"tokens"});
   CHECK(embeddings(three_products()).empty());
+}
+
+TEST_CASE("the noise of every layer's result is seen in 8-bit and half precision, and is none between equal graphs") {
+  const Graph g = three_products();
+  const auto same = layer_noise(g, g, samples(), {});
+  REQUIRE(same);
+  REQUIRE(same->size() == 3);
+  for (const LayerNoise& n : *same) CHECK(std::isinf(n.sqnr_db));
+  const auto int8 = quantize_graph(g, ranges(g), {});
+  REQUIRE(int8);
+  const auto noise = layer_noise(g, int8->graph, samples(), {});
+  REQUIRE(noise);
+  std::vector<std::string> names;
+  for (const LayerNoise& n : *noise) {
+    names.push_back(n.node);
+    CAPTURE(n.node);
+    CHECK(n.sqnr_db > 20);
+    CHECK(n.sqnr_db < 70);
+  }
+  // The input on its grid counts, too. The last layer's 8-bit result and what its Dequantize makes of it are both there, and are the same values.
+  std::string all;
+  for (const std::string& n : names) all += n + " ";
+  CHECK(all == "x:s8:quantize first middle last c:dequantize ");
+  CHECK((*noise)[3].sqnr_db == doctest::Approx((*noise)[4].sqnr_db));
+  const auto half = half_graph(g, {});
+  REQUIRE(half);
+  const auto rounded = layer_noise(g, half->graph, samples(), {});
+  REQUIRE(rounded);
+  REQUIRE(rounded->size() >= 3);
+  for (const LayerNoise& n : *rounded) CHECK(n.sqnr_db > 50);
 }

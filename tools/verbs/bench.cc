@@ -1,7 +1,4 @@
 // lathe bench: latency of whole runs, without the profiler, one after another or under load.
-#include <algorithm>
-#include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <memory>
@@ -13,40 +10,11 @@
 #include "tools/measured_model.h"
 #include "tools/replica_bench.h"
 #include "tools/table.h"
+#include "tools/timing.h"
 #include "tools/verb.h"
 
 namespace lathe::tools {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-constexpr size_t kMinRuns = 100;
-
-double microseconds(Clock::time_point from, Clock::time_point to) {
-  return std::chrono::duration<double, std::micro>(to - from).count();
-}
-
-// Latencies in microseconds, sorted. Ctrl-C ends it with what there is.
-Result<std::vector<double>> measure(Runner& runner, double seconds) {
-  std::vector<double> us;
-  us.reserve(1 << 20);
-  const auto start = Clock::now();
-  while (microseconds(start, Clock::now()) < warmup_seconds(seconds) * 1e6 && !cancel_requested()) LATHE_CHECK_OK(runner.run());
-  const auto begin = Clock::now();
-  while ((us.size() < kMinRuns || microseconds(begin, Clock::now()) < seconds * 1e6) && !cancel_requested()) {
-    const auto t0 = Clock::now();
-    LATHE_CHECK_OK(runner.run());
-    us.push_back(microseconds(t0, Clock::now()));
-  }
-  if (us.empty()) return fail(Code::kCancelled, "interrupted before anything was measured");
-  std::sort(us.begin(), us.end());
-  return us;
-}
-
-double percentile(const std::vector<double>& sorted, double p) {
-  const auto rank = static_cast<size_t>(std::ceil(p * static_cast<double>(sorted.size())));
-  return sorted[std::clamp<size_t>(rank, 1, sorted.size()) - 1];
-}
 
 // Memory of this process that no file backs, in bytes; 0 where the operating system does not say.
 uint64_t anonymous_bytes() {
@@ -107,7 +75,8 @@ struct Options {
 
 Result<void> run_alone(const MeasureFlags& o) {
   LATHE_TRY(MeasuredModel m, open_measured(o));
-  LATHE_TRY(const std::vector<double> us, measure(m.runner, o.seconds));
+  LATHE_TRY(const auto measured, measure({&m.runner}, o.seconds));
+  const std::vector<double>& us = measured[0];
   const double mean = std::accumulate(us.begin(), us.end(), 0.0) / static_cast<double>(us.size());
   if (o.json)
     print_json(o, m, us, mean);

@@ -85,7 +85,7 @@ Action setup(Arguments& args) {
   auto o = std::make_shared<Options>();
   args.option("model", o->model, ".lathe, .onnx or .tflite file (float)").required();
   args.option("-o,--output", o->output,
-                 ".lathe file to write: the model with its ranges, which `quantize` then takes without --data");
+              ".lathe file to write: the model with its ranges, which `quantize` then takes without --data");
   args.flag("--json", o->json, "print JSON");
   o->calibration.add_to(args);
   args.find("--data").required();

@@ -180,10 +180,10 @@ Action setup(Arguments& args) {
   args.option("--metric", o->metric, "accuracy, top-K, macro-f1, auc, mse, perplexity, recall@K or ndcg@K").show_default();
   args.option("--baseline", o->baseline, "a model to compare with on the same samples");
   args.option("--max-drop", o->max_drop,
-                 "gate: how much worse than the baseline at most, in percentage points (percent for mse and perplexity)");
+              "gate: how much worse than the baseline at most, in percentage points (percent for mse and perplexity)");
   args.option("--max-group-drop", o->max_group_drop, "gate: the same for every group of 30 samples or more");
   args.option("--metric-cmd", o->command,
-                 "a command that gets an .npz file (outputs, and labels or targets) as last argument and prints one number");
+              "a command that gets an .npz file (outputs, and labels or targets) as last argument and prints one number");
   args.option("--limit", o->limit, "samples at most, from the start of the split; 0: all").show_default();
   args.option("--batch", o->batch, "samples per run; 0: 16 where the model leaves it open, else 1").show_default();
   args.flag("--json", o->json, "print JSON");

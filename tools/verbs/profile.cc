@@ -1,5 +1,4 @@
 // lathe profile: where the time of a run goes, operator by operator.
-#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <memory>
@@ -12,6 +11,7 @@
 #include "runtime/host/profiler.h"
 #include "tools/measured_model.h"
 #include "tools/table.h"
+#include "tools/timing.h"
 #include "tools/verb.h"
 
 namespace lathe::tools {
@@ -27,22 +27,6 @@ constexpr size_t kTraceEvents = 100000;
 ProfileBy grouping(const std::string& by) {
   if (by == "op") return ProfileBy::kOp;
   return by == "kernel" ? ProfileBy::kKernel : ProfileBy::kNode;
-}
-
-Result<void> warm_up_and_measure(Runner& runner, Profiler& profiler, double seconds) {
-  using Clock = std::chrono::steady_clock;
-  const auto run_for = [&](double s) -> Result<void> {
-    const auto end = Clock::now() + std::chrono::duration<double>(s);
-    do {
-      LATHE_CHECK_OK(runner.run());
-      LATHE_CHECK_OK(check_cancelled());
-    } while (Clock::now() < end);
-    return {};
-  };
-  LATHE_CHECK_OK(run_for(warmup_seconds(seconds)));
-  profiler.clear();
-  runner.session().set_hook(profiler.hook());
-  return run_for(seconds);
 }
 
 std::string fixed(double v, int digits) {
@@ -114,7 +98,7 @@ Result<void> run(const Options& o) {
   if (!o.trace.empty()) LATHE_CHECK_OK(check_writable(o.trace));
   LATHE_TRY(MeasuredModel m, open_measured(o.measure));
   Profiler profiler(m.runner.session(), *m.model.program, o.trace.empty() ? 0 : kTraceEvents);
-  LATHE_CHECK_OK(warm_up_and_measure(m.runner, profiler, o.measure.seconds));
+  LATHE_CHECK_OK(profile_runs(m.runner, profiler, o.measure.seconds));
   const std::vector<ProfileRow> rows = profiler.rows(grouping(o.by));
   const double total_us = profiler.p50_ns() / 1e3;
   if (o.measure.json)
