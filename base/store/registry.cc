@@ -11,6 +11,7 @@
 #include "base/atomic_file.h"
 #include "base/file.h"
 #include "base/store/crash_point.h"
+#include "base/store/lineage.h"
 #include "base/store/version_file.h"
 
 namespace lathe {
@@ -32,16 +33,6 @@ Result<std::shared_ptr<void>> lock_file(const std::string& path) {
 
 tl::unexpected<Error> unknown(const std::string& ref) {
   return fail(Code::kInvalidArgument, "no version or tag '" + ref + "' in the registry");
-}
-
-// Names that gc must keep: those given and all that they were made from.
-std::set<std::string> with_ancestors(const std::vector<Version>& versions, const std::set<std::string>& names) {
-  std::map<std::string, std::string> parents;
-  for (const Version& v : versions) parents[v.name] = v.parent;
-  std::set<std::string> kept;
-  for (std::string name : names)
-    while (!name.empty() && parents.contains(name) && kept.insert(name).second) name = parents[name];
-  return kept;
 }
 
 // Files that a killed process had not renamed yet: they begin with a dot, as no file of ours does.
@@ -104,15 +95,31 @@ Result<std::vector<Version>> Registry::versions() const {
   return all;
 }
 
+std::string Registry::serving_root(std::span<const Version> all) const {
+  return all.empty() ? "" : root_of(all, state_.current.empty() ? all.back().name : state_.current);
+}
+
+Result<std::map<std::string, std::string>> Registry::tags() const {
+  LATHE_TRY(const std::vector<Version> all, versions());
+  std::map<std::string, std::string> tags = state_.tags;
+  tags.merge(standing_tags(all, serving_root(all)));  // those that were set win
+  return tags;
+}
+
 Result<Version> Registry::find(const std::string& ref) const {
   LATHE_TRY(const std::vector<Version> all, versions());
   std::string name = ref == "current" ? state_.current : ref;
   if (const auto tag = state_.tags.find(ref); tag != state_.tags.end()) name = tag->second;
   std::vector<const Version*> found;
+  const auto standing = standing_tags(all, serving_root(all));
+  const auto stands = standing.find(ref);
+  const Version* meant = nullptr;
   for (const Version& v : all) {
     if (v.name == name) return v;
+    if (stands != standing.end() && v.name == stands->second) meant = &v;
     if (ref.size() >= 6 && to_hex(v.file).starts_with(ref)) found.push_back(&v);
   }
+  if (meant != nullptr) return *meant;
   if (found.size() == 1) return *found[0];
   if (found.size() > 1) return fail(Code::kInvalidArgument, "'" + ref + "' begins the hash of " + std::to_string(found.size()) + " versions");
   return unknown(ref);
@@ -193,6 +200,10 @@ Result<Registry::Collected> Registry::gc(size_t keep) {
   std::set<std::string> wanted(state_.history.begin(), state_.history.end());
   wanted.insert(state_.current);
   for (const auto& [tag, name] : state_.tags) wanted.insert(name);
+  for (const Version& v : all)
+    if (root_of(all, v.name) == v.name)
+      for (const auto& [tag, name] : standing_tags(all, v.name))
+        if (name != v.name) wanted.insert(name);  // an original is kept by its descendants
   for (size_t i = all.size() - std::min(keep, all.size()); i < all.size(); ++i) wanted.insert(all[i].name);
   const std::set<std::string> kept = with_ancestors(all, wanted);
   Collected collected;

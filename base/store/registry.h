@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,7 +43,9 @@ class Registry {
   const RegistryState& state() const { return state_; }
   // In order of creation, then name.
   Result<std::vector<Version>> versions() const;
-  // By name, tag, "current", or the first digits (6 or more) of the file's hash. Error: none or several.
+  // Tags that were set, and the standing ones (lineage.h) of the family of the current version, or of the newest while none is current.
+  Result<std::map<std::string, std::string>> tags() const;
+  // By tag that was set, "current", name, standing tag, or the first digits (6 or more) of the file's hash. Error: none or several.
   Result<Version> find(const std::string& ref) const;
 
   // Keeps `file` under version.name; `cuts` as ObjectStore::put. The tag, if given, is set with it. Errors: a name that is taken by
@@ -61,14 +64,15 @@ class Registry {
     std::vector<std::string> versions;
     ObjectStore::Swept swept;
   };
-  // Removes versions that are not tagged, current, in the history, among the `keep` newest, or an ancestor of one of these; and
-  // objects that no version names.
+  // Removes versions that are not tagged (standing tags of every family but "original" count), current, in the history, among the `keep`
+  // newest, or an ancestor of one of these; and objects that no version names.
   Result<Collected> gc(size_t keep);
   // One line per problem: a version whose bytes are missing or damaged, a tag or a parent that names none.
   Result<std::vector<std::string>> verify() const;
 
  private:
   explicit Registry(std::string folder) : folder_(std::move(folder)), objects_(folder_ + "/objects") {}
+  std::string serving_root(std::span<const Version> all) const;  // versions in order of creation
   Result<void> load_state();
   Result<void> store_state(const RegistryState& state);
   std::string version_path(const std::string& name) const { return folder_ + "/versions/" + name + ".toml"; }

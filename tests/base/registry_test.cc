@@ -13,6 +13,7 @@
 
 #include "base/file.h"
 #include "base/store/crash_point.h"
+#include "base/store/lineage.h"
 #include "temp_folder.h"
 
 namespace lathe {
@@ -145,6 +146,38 @@ TEST_CASE("gc keeps what is tagged, current, in the history, new, or an ancestor
   added(r, "late", "", "fffffffff", {});
   CHECK(r.gc(1)->versions.empty());
   CHECK(r.gc(0)->versions == std::vector<std::string>{"late"});
+}
+
+TEST_CASE("an original, and a family's newest fp16 and int8-mixed, have standing tags") {
+  const TempFolder folder;
+  Registry r = opened(folder.file("r"));
+  const auto with = [&](const std::string& name, const std::string& parent, const char* precision, int second) {
+    Version v;
+    v.name = name;
+    v.parent = parent;
+    v.created = "2026-01-01T00:00:0" + std::to_string(second) + "Z";
+    v.facts[kPrecisionFact] = precision;
+    REQUIRE(r.add(v, bytes_of(name), {}, ""));
+  };
+  with("a", "", "float", 0);
+  with("a-half", "a", "fp16", 1);
+  with("a-int8", "a-half", "int8-mixed", 2);
+  with("a-int8-2", "a-half", "int8-mixed", 3);
+  with("b", "", "float", 4);
+  with("b-int8", "b", "int8-mixed", 5);
+  CHECK(r.find("original")->name == "b");  // the newest family while none is current
+  REQUIRE(r.promote("a-int8", {}));
+  CHECK(r.find("original")->name == "a");
+  CHECK(r.find("fp16")->name == "a-half");
+  CHECK(r.find("int8-mixed")->name == "a-int8-2");
+  CHECK(r.tags()->size() == 3);
+  CHECK(r.gc(0)->versions.empty());  // those of b stand for b, and keep b
+  CHECK(r.rollback("original")->name == "a");
+  REQUIRE(r.tag("int8-mixed", "a-int8"));  // what is set wins
+  CHECK(r.find("int8-mixed")->name == "a-int8");
+  with("a-int8-3", "a", "int8-mixed", 6);
+  CHECK(r.gc(0)->versions == std::vector<std::string>{"a-int8-2"});
+  CHECK(r.verify()->empty());
 }
 
 TEST_CASE("damage is found and does not get promoted") {

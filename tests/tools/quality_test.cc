@@ -122,7 +122,7 @@ TEST_CASE("versions are kept, promoted and rolled back") {
   REQUIRE(measured.status == 0);
   spill(eval, measured.out);
   check_refused(command({"list"}), {"is no registry"});
-  REQUIRE(command({"add", kModel, "--name", "v0", "--tag", "original"}).status == 0);
+  REQUIRE(command({"add", kModel, "--name", "v0"}).status == 0);
   const auto added = command({"add", int8_model(), "--name", "v1", "--parent", "original", "--metrics", eval, "--latency", "here=50"});
   REQUIRE_MESSAGE(added.status == 0, added.err);
   // A lowered model is cut at its tensors.
@@ -138,7 +138,14 @@ TEST_CASE("versions are kept, promoted and rolled back") {
   CHECK(v1.find("device=watch") != nullptr);
   CHECK(command({"diff", "v0", "v1"}).out.find("bytes") != std::string::npos);
   CHECK(command({"rollback"}).out.rfind("current: v0", 0) == 0);
-  CHECK(command({"gc", "--keep", "0"}).out.find("removed v1") != std::string::npos);
+  CHECK(*json_of(command({"show", "int8-mixed"})).find("tags")->as_string() == "int8-mixed");
+  const std::string half = folder.file("half.lathe");
+  REQUIRE(run_lathe({"compile", kModel, "--dtype", "f16", "-o", half}).status == 0);
+  REQUIRE(command({"add", half, "--name", "old", "--parent", "v0"}).status == 0);
+  REQUIRE(command({"add", half, "--name", "v2", "--parent", "v0"}).status == 0);
+  CHECK(json_of(command({"show", "fp16"})).find("name")->as_string()->compare("v2") == 0);
+  CHECK(command({"gc", "--keep", "0"}).out.find("removed old") != std::string::npos);
+  CHECK(command({"rollback", "original"}).out.rfind("current: v0", 0) == 0);
   REQUIRE(command({"show", "current", "-o", folder.file("out.onnx")}).status == 0);
   CHECK(slurp(folder.file("out.onnx")) == slurp(kModel));
   CHECK(command({"verify"}).status == 0);

@@ -5,11 +5,13 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/store/lineage.h"
 #include "base/store/registry.h"
 #include "data/preprocess.h"
 #include "graph/file/model_file.h"
 #include "lathe/version.h"
 #include "tools/keep_list.h"
+#include "tools/model.h"
 #include "tools/table.h"
 #include "tools/verb.h"
 
@@ -25,18 +27,34 @@ struct Options {
 };
 
 std::string now_utc() {
-  const std::time_t now = std::time(nullptr);
+  std::timespec now{};
+  std::timespec_get(&now, TIME_UTC);
   std::tm utc{};
-  ::gmtime_r(&now, &utc);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return text;
+  ::gmtime_r(&now.tv_sec, &utc);
+  char text[32], milliseconds[8];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &utc);
+  std::snprintf(milliseconds, sizeof milliseconds, ".%03dZ", static_cast<int>(now.tv_nsec / 1000000 % 1000));
+  return std::string(text) + milliseconds;
 }
 
 std::string number(const char* format, double v) {
   char text[32];
   std::snprintf(text, sizeof text, format, v);
   return text;
+}
+
+// "float", "fp16" or "int8-mixed" by the types of what a run works on; empty for a file that is no model.
+std::string precision_of(const std::string& path) {
+  const auto model = load_host_model(path, {});
+  if (!model) return "";
+  const Program& p = (*model).program->program;
+  bool half = false;
+  for (uint32_t t = 0; t < p.tensor_count(); ++t) {
+    const ProgramTensor& tensor = p.tensor(t);
+    if ((tensor.flags & kTensorHasQuant) != 0 && tensor.dtype == DType::kS8) return "int8-mixed";
+    half |= tensor.dtype == DType::kF16;
+  }
+  return half ? "fp16" : "float";
 }
 
 // Where the constants of a program lie in the file, so that equal tensors of two files are one object. Files of other kinds have no
@@ -99,6 +117,7 @@ Result<void> add(const Options& o) {
   if (const auto metadata = read_metadata(o.file))
     for (const char* key : {kPreprocessingHashKey, kKeepHashKey})
       if (const auto it = metadata->find(key); it != metadata->end()) v.facts[key] = it->second;
+  if (const std::string precision = precision_of(o.file); !precision.empty()) v.facts[kPrecisionFact] = precision;
   LATHE_CHECK_OK(read_figures(o, &v));
   const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(file.bytes.data), file.bytes.size);
   LATHE_TRY(const Version added, registry.add(std::move(v), bytes, tensor_cuts(file), o.tag));
@@ -114,14 +133,23 @@ Result<void> measure(const Options& o) {
   return registry.update(v);
 }
 
-std::string tags_of(const Registry& r, const std::string& name) {
-  std::string text = r.state().current == name ? "current" : "";
-  for (const auto& [tag, of] : r.state().tags)
+using Tags = std::map<std::string, std::string>;
+
+// What a registry calls its versions, "current" included.
+Result<Tags> names_of(const Registry& r) {
+  LATHE_TRY(Tags tags, r.tags());
+  if (!r.state().current.empty()) tags["current"] = r.state().current;
+  return tags;
+}
+
+std::string tags_of(const Tags& tags, const std::string& name) {
+  std::string text;
+  for (const auto& [tag, of] : tags)
     if (of == name) text += (text.empty() ? "" : " ") + tag;
   return text;
 }
 
-Tree version_json(const Registry& r, const Version& v) {
+Tree version_json(const Tags& tags, const Version& v) {
   Tree metrics = Tree::table(), latency = Tree::table(), facts = Tree::table();
   for (const auto& [group, values] : v.metrics) {
     Tree row = Tree::table();
@@ -132,16 +160,17 @@ Tree version_json(const Registry& r, const Version& v) {
   for (const auto& [key, value] : v.facts) facts.set(key, value);
   Tree out = Tree::table();
   out.set("name", v.name).set("parent", v.parent).set("file", to_hex(v.file)).set("bytes", v.bytes).set("created", v.created);
-  out.set("tool", v.tool).set("command", v.command).set("tags", tags_of(r, v.name)).set("facts", std::move(facts));
+  out.set("tool", v.tool).set("command", v.command).set("tags", tags_of(tags, v.name)).set("facts", std::move(facts));
   return out.set("metrics", std::move(metrics)).set("latency_us", std::move(latency));
 }
 
 Result<void> list(const Options& o) {
   LATHE_TRY(const Registry registry, Registry::open(o.folder, false));
   LATHE_TRY(const std::vector<Version> all, registry.versions());
+  LATHE_TRY(const Tags tags, names_of(registry));
   if (o.json) {
     Tree rows = Tree::array();
-    for (const Version& v : all) rows.push(version_json(registry, v));
+    for (const Version& v : all) rows.push(version_json(tags, v));
     std::printf("%s\n", to_json(rows).c_str());
     return {};
   }
@@ -151,7 +180,7 @@ Result<void> list(const Options& o) {
     if (const auto overall = v.metrics.find(""); overall != v.metrics.end())
       for (const auto& [metric, value] : overall->second) figures += (figures.empty() ? "" : ", ") + metric + " " + number("%.4f", value);
     for (const auto& [device, us] : v.latency_us) latency += (latency.empty() ? "" : ", ") + device + " " + number("%.1f us", us);
-    table.add({v.name, v.parent, bytes_text(static_cast<double>(v.bytes)), v.created, figures, latency, tags_of(registry, v.name)});
+    table.add({v.name, v.parent, bytes_text(static_cast<double>(v.bytes)), v.created, figures, latency, tags_of(tags, v.name)});
   }
   std::printf("%s", table.text().c_str());
   return {};
@@ -161,7 +190,8 @@ Result<void> show(const Options& o) {
   LATHE_TRY(const Registry registry, Registry::open(o.folder, false));
   LATHE_TRY(const Version v, registry.find(o.name));
   if (!o.output.empty()) LATHE_CHECK_OK(registry.get(v, o.output));
-  std::printf("%s\n", to_json(version_json(registry, v)).c_str());
+  LATHE_TRY(const Tags tags, names_of(registry));
+  std::printf("%s\n", to_json(version_json(tags, v)).c_str());
   return {};
 }
 
@@ -232,7 +262,7 @@ Action setup(Arguments& args) {
   sub.option("file", o->file, "model file").required();
   sub.option("--name", o->name, "of the version").required();
   sub.option("--parent", o->parent, "version that it was made from");
-  sub.option("--tag", o->tag, "set this tag, too: original, fp16, int8-mixed, ...");
+  sub.option("--tag", o->tag, "set this tag, too: candidate, release-7, ...");
   sub.option("--command", o->command, "that made it, for the record");
   add_figures(sub, o);
   sub = command(args, o, step, "measure", "add figures to a version", measure);
