@@ -85,6 +85,8 @@ struct OpDef {
   // For ops with weights: operands are the same, only the weight becomes INT8. Null: none.
   const DynamicForm* dynamic = nullptr;
   HalfForm half = HalfForm::kNone;
+  // Whether operand 1 picks rows (first axis) of operand 0. Null: no.
+  bool (*takes_rows)(const Attrs& attrs) = nullptr;
   // A Transpose of every operand may move to the result: op(transpose(x, perm)) == transpose(op'(x), out_perm), where `permute` turns
   // op's attributes into those of op' and returns out_perm. Null `permute`: no axes in the attributes, and out_perm is perm. Operands of
   // lower rank broadcast along the last axes, so they must be brought to full rank first.

@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "graph/cost.h"
+#include "quant/embedding.h"
 
 namespace lathe {
 namespace {
@@ -55,9 +56,9 @@ void settle_movement(const Graph& graph, std::vector<Decision>* decisions, const
     Decision& d = (*decisions)[i];
     if (possible[i] && moves_data(op_def(node.op))) {
       const ValueId source = node.inputs[static_cast<size_t>(op_def(node.op).quant_out.index)];
-      d = value_int8[source] ? Decision{true, ""} : Decision{false, "moves float data"};
+      d = value_int8[source] ? Decision{true, "", false} : Decision{false, "moves float data", false};
     }
-    if (d.int8) value_int8[node.outputs[0]] = true;
+    if (d.int8 && !d.by_row) value_int8[node.outputs[0]] = true;
   }
   for (size_t i = decisions->size(); i-- > 0;) {
     const Node& node = graph.node(graph.order()[i]);
@@ -67,7 +68,7 @@ void settle_movement(const Graph& graph, std::vector<Decision>* decisions, const
       const auto at = std::find(graph.order().begin(), graph.order().end(), r) - graph.order().begin();
       return (*decisions)[static_cast<size_t>(at)].int8;
     });
-    if (all) (*decisions)[i] = {true, ""};
+    if (all) (*decisions)[i] = {true, "", false};
   }
 }
 
@@ -123,12 +124,15 @@ Result<std::vector<Decision>> decide(const Graph& graph, const QuantizeOptions& 
   for (size_t i = 0; i < decisions.size(); ++i) {
     const Node& node = graph.node(graph.order()[i]);
     std::string why = obstacle(graph, node);
-    if (why.empty() && (kept[i] || options.keep_nodes.contains(graph.order()[i]))) why = "kept float on request";
+    const bool asked = kept[i] || options.keep_nodes.contains(graph.order()[i]);
+    if (why.empty() && asked) why = "kept float on request";
     possible[i] = why.empty();
     // What follows the last weighted op is cheap and decides the result's resolution.
     if (why.empty() && !moves_data(op_def(node.op)) && !feeds[i] && node_cost_macs(graph, node) == 0)
       why = "after the last weighted op";
-    decisions[i] = {why.empty(), why};
+    const bool by_row = takes_embedding_rows(graph, node) && !asked;
+    if (by_row) why.clear(), possible[i] = false;
+    decisions[i] = {why.empty(), why, by_row};
   }
   settle_movement(graph, &decisions, possible);
   return decisions;

@@ -11,6 +11,7 @@ namespace lathe {
 struct Decision {
   bool int8 = false;
   std::string reason;  // why it stays float
+  bool by_row = false;  // INT8 is its table alone, row by row (quant/embedding.h); its result stays float
 };
 
 // One decision per node of graph.order(). Error: an entry of keep_float that matches no node.

@@ -6,6 +6,7 @@
 #include "graph/op_def.h"
 #include "graph/rewriter.h"
 #include "quant/decide.h"
+#include "quant/embedding.h"
 #include "quant/grid.h"
 
 namespace lathe {
@@ -22,6 +23,7 @@ size_t weight_operand(const Node& node) {
 
 // Why this node stays float; empty if it becomes dynamic.
 std::string obstacle(const Graph& graph, const Node& node) {
+  if (takes_embedding_rows(graph, node)) return "";
   const size_t w = weight_operand(node);
   if (w == node.inputs.size()) return "no weights";
   if (op_def(node.op).dynamic == nullptr) return "no dynamic form, which would be slow; calibrate it with data";
@@ -35,6 +37,7 @@ std::string obstacle(const Graph& graph, const Node& node) {
 Result<void> convert(Rewriter& rewriter, NodeId n, const DynamicOptions& options) {
   Graph& graph = rewriter.graph();
   const Node& node = graph.node(n);
+  if (takes_embedding_rows(graph, node)) return quantize_embedding(rewriter, n);
   const DynamicForm& form = *op_def(node.op).dynamic;
   std::vector<ValueId> inputs = node.inputs;
   const size_t w = weight_operand(node);

@@ -8,6 +8,7 @@
 #include "graph/op_def.h"
 #include "lathe/arith.h"
 #include "quant/decide.h"
+#include "quant/embedding.h"
 #include "quant/grid.h"
 
 namespace lathe {
@@ -28,7 +29,7 @@ class Converter {
     for (const ValueId v : source_.inputs()) float_[v] = graph_.add_input(source_.value(v).name, source_.value(v).type);
     for (size_t i = 0; i < source_.order().size(); ++i) {
       const Node& node = source_.node(source_.order()[i]);
-      auto done = decisions[i].int8 ? convert(node) : copy(node);
+      auto done = decisions[i].int8 && !decisions[i].by_row ? convert(node) : copy(node);
       if (!done) return tl::unexpected(with_context(std::move(done.error()), "node '" + node.name + "'"));
     }
     for (const ValueId v : source_.outputs()) {
@@ -43,7 +44,7 @@ class Converter {
   // Values whose grid gets zero point 0, because a reader wants it so: directly, or behind nodes that only move data.
   void find_symmetric(const std::vector<Decision>& decisions) {
     for (size_t i = decisions.size(); i-- > 0;) {
-      if (!decisions[i].int8) continue;
+      if (!decisions[i].int8 || decisions[i].by_row) continue;
       const Node& node = source_.node(source_.order()[i]);
       const OpDef& def = op_def(node.op);
       for (size_t k = 0; k < node.inputs.size(); ++k) {
@@ -206,6 +207,21 @@ class Converter {
   uint32_t widened_channels_ = 0;
 };
 
+// The nodes decided so, which the converter copied under their names.
+Result<void> quantize_embeddings(const Graph& source, const std::vector<Decision>& decisions, Graph& quantized) {
+  std::set<std::string> names;
+  for (size_t i = 0; i < decisions.size(); ++i)
+    if (decisions[i].by_row) names.insert(source.node(source.order()[i]).name);
+  Rewriter rewriter(quantized);
+  for (const NodeId n : rewriter.nodes()) {
+    if (!names.contains(quantized.node(n).name)) continue;
+    const std::string name = quantized.node(n).name;
+    if (auto done = quantize_embedding(rewriter, n); !done) return tl::unexpected(with_context(std::move(done.error()), "node '" + name + "'"));
+  }
+  rewriter.sweep();
+  return rewriter.ok();
+}
+
 }  // namespace
 
 Result<QuantizeResult> quantize_graph(const Graph& graph, const RangeTable& ranges, const QuantizeOptions& options) {
@@ -213,6 +229,7 @@ Result<QuantizeResult> quantize_graph(const Graph& graph, const RangeTable& rang
   LATHE_TRY(const std::vector<Decision> decisions, decide(graph, options));
   uint32_t widened = 0;
   LATHE_TRY(Graph quantized, Converter(graph, ranges, options).run(decisions, &widened));
+  LATHE_CHECK_OK(quantize_embeddings(graph, decisions, quantized));
   LATHE_CHECK_OK(verify(quantized));
   const double total = std::max(1.0, total_macs(graph));
   QuantizeResult result{std::move(quantized), {}, widened};

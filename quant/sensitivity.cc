@@ -48,7 +48,7 @@ Result<std::vector<float>> run_and_catch(SampleRunner& runner, const SampleSourc
 }  // namespace
 
 const char* part_name(LayerPart part) {
-  constexpr const char* kNames[] = {"", "first layer", "classifier"};
+  constexpr const char* kNames[] = {"", "first layer", "classifier", "embedding"};
   return kNames[static_cast<size_t>(part)];
 }
 
@@ -66,24 +66,15 @@ Result<std::vector<Layer>> int8_layers(const Graph& graph, const QuantizeOptions
   for (size_t i = 0; i < decisions.size(); ++i) {
     const NodeId id = graph.order()[i];
     const Node& node = graph.node(id);
-    if (!decisions[i].int8 || op_def(node.op).quant_out.role == QuantRole::kSameAs) continue;
-    const LayerPart part = id == first ? LayerPart::kFirst : id == last ? LayerPart::kClassifier : LayerPart::kInner;
+    const bool moves = op_def(node.op).quant_out.role == QuantRole::kSameAs;
+    if (!decisions[i].int8 || (moves && !decisions[i].by_row)) continue;
+    const LayerPart part = decisions[i].by_row ? LayerPart::kEmbedding
+                           : id == first       ? LayerPart::kFirst
+                           : id == last        ? LayerPart::kClassifier
+                                               : LayerPart::kInner;
     layers.push_back({id, node.name, op_name(node.op), node_cost_macs(graph, node) / total, part});
   }
   return layers;
-}
-
-std::vector<std::string> embeddings(const Graph& graph) {
-  std::vector<std::string> names;
-  for (const NodeId n : graph.order()) {
-    const Node& node = graph.node(n);
-    const bool table = !node.inputs.empty() && node.inputs[0] != kNoId && graph.value(node.inputs[0]).kind == ValueKind::kConstant &&
-                       graph.value(node.inputs[0]).type.dtype == DType::kF32;
-    const bool rows = node.inputs.size() == 2 && quant_rule(op_def(node.op), 1).role == QuantRole::kInteger &&
-                      op_def(node.op).quant_out.role == QuantRole::kSameAs;
-    if (table && rows && graph.value(node.inputs[1]).kind != ValueKind::kConstant) names.push_back(node.name);
-  }
-  return names;
 }
 
 Result<QuantizeResult> quantize_isolated(const Graph& graph, const RangeTable& ranges, const QuantizeOptions& options,

@@ -9,8 +9,8 @@
 namespace lathe {
 
 // Where a layer stands, if layers there are known to be sensitive.
-enum class LayerPart : uint8_t { kInner, kFirst, kClassifier };
-const char* part_name(LayerPart part);  // "", "first layer", "classifier"
+enum class LayerPart : uint8_t { kInner, kFirst, kClassifier, kEmbedding };
+const char* part_name(LayerPart part);  // "", "first layer", "classifier", "embedding"
 
 // A node that a quantization makes INT8 and that is decided by itself: not one that only moves data.
 struct Layer {
@@ -24,9 +24,6 @@ struct Layer {
 // In the order of the graph. The first layer is the first with multiply-accumulates, the classifier the last. Errors: those of
 // quantize_graph().
 Result<std::vector<Layer>> int8_layers(const Graph& graph, const QuantizeOptions& options);
-
-// Names of the nodes that take rows of a constant table: embeddings, whose tables stay float.
-std::vector<std::string> embeddings(const Graph& graph);
 
 // `graph` with INT8 for one of `layers` alone, or for all but that one.
 enum class Isolation : uint8_t { kAlone, kWithout };

@@ -96,6 +96,8 @@ Types infer_reshape(const InferInput& in) {
   return result({x.type->dtype, std::move(out)}, is_quantized(x), std::move(contents));
 }
 
+bool takes_first_axis(const Attrs& attrs) { return std::get<AxisAttrs>(attrs).axis == 0; }
+
 constexpr QuantRule kSameAsInput = {QuantRole::kSameAs, -1, 0};
 
 }  // namespace
@@ -122,6 +124,7 @@ constinit const OpDef kGather = {
     .quant_out = kSameAsInput,
     .has_s8 = true,
     .half = HalfForm::kNative,
+    .takes_rows = takes_first_axis,
 };
 
 constinit const OpDef kCast = {

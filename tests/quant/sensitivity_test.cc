@@ -91,13 +91,6 @@ TEST_CASE("the layer that INT8 hurts has the lowest SQNR, at its own result and 
   CHECK(exact->kl == 0);
 }
 
-TEST_CASE("embeddings are nodes that take rows of a constant") {
-  const Graph g = parsed("input %t : s64[N,3]\nconstant %table : f32[4,2] = [1,2,3,4,5,6,7,-8]\n"
-                         "%e = Gather \"tokens\" (%table, %t) {axis=0}\noutput %e\n");
-  CHECK(embeddings(g) == std::vector<std::string>{"tokens"});
-  CHECK(embeddings(three_products()).empty());
-}
-
 TEST_CASE("the noise of every layer's result is seen in 8-bit and half precision, and is none between equal graphs") {
   const Graph g = three_products();
   const auto same = layer_noise(g, g, samples(), {});

@@ -48,7 +48,6 @@ struct Row {
 
 struct Study {
   std::vector<Row> rows;
-  std::vector<std::string> embeddings;
   bool has_metric = false, by_metric = false;  // by_metric: it decided what to keep
   double all_drop = 0;  // of everything in INT8
   uint64_t samples = 0;
@@ -78,7 +77,6 @@ class Bench {
     study.has_metric = request_.metric.wants_label() ? split_.has_labels() : split_.has_targets();
     study.samples = source_.count;
     study.split = split_.name();
-    study.embeddings = embeddings(graph_);
     LATHE_TRY(const std::vector<Layer> layers, int8_layers(graph_, quantize_));
     if (study.has_metric) {
       LATHE_TRY(baseline_, score(graph_));
@@ -171,7 +169,6 @@ void print_text(const Study& s, const Options& o) {
     table.add(std::move(cells));
   }
   std::printf("%s", table.text().c_str());
-  for (const std::string& name : s.embeddings) std::printf("embedding %s: its table stays float\n", name.c_str());
   std::printf("%llu samples of split '%s'", static_cast<unsigned long long>(s.samples), s.split.c_str());
   if (s.has_metric) std::printf("; all layers in INT8 drop %s by %.2f", o.metric.c_str(), s.all_drop);
   std::printf("\n");
@@ -180,7 +177,7 @@ void print_text(const Study& s, const Options& o) {
 }
 
 void print_json(const Study& s) {
-  Tree rows = Tree::array(), embeddings = Tree::array();
+  Tree rows = Tree::array();
   for (const Row& r : s.rows) {
     Tree row = Tree::table();
     row.set("layer", r.layer.name).set("op", r.layer.op).set("macs_share", r.layer.macs_share).set("part", part_name(r.layer.part));
@@ -193,11 +190,10 @@ void print_json(const Study& s) {
     }
     rows.push(row.set("keep", r.keep));
   }
-  for (const std::string& name : s.embeddings) embeddings.push(name);
   Tree out = Tree::table();
   out.set("samples", s.samples).set("split", s.split);
   if (s.has_metric) out.set("drop", s.all_drop);
-  std::printf("%s\n", to_json(out.set("layers", std::move(rows)).set("embeddings", std::move(embeddings))).c_str());
+  std::printf("%s\n", to_json(out.set("layers", std::move(rows))).c_str());
 }
 
 // Noise at the outputs that each layer makes, relative to the signal.
