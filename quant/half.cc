@@ -91,7 +91,7 @@ class Converter {
     if (const auto found = float_.find(v); found != float_.end()) return found->second;
     const Value& value = source_.value(v);
     if (value.kind == ValueKind::kConstant)
-      return float_[v] = graph_.add_constant(value.name, value.type, value.constant, value.quant);
+      return float_[v] = graph_.add_constant(graph_.fresh_name(value.name), value.type, value.constant, value.quant);
     if (value.kind == ValueKind::kVariable) return float_[v] = graph_.add_variable(value.name, value.type, value.constant);
     const std::string name = source_.is_output(v) ? value.name : graph_.fresh_name(value.name + ":f32");
     LATHE_TRY(float_[v], cast(half_.at(v), DType::kF32, name));
@@ -143,7 +143,8 @@ Result<HalfResult> half_graph(const Graph& graph, const HalfOptions& options) {
   std::vector<HalfRow> rows;
   for (size_t i = 0; i < kept.size(); ++i) {
     const Node& node = graph.node(graph.order()[i]);
-    std::string reason = kept[i] ? "kept by --keep" : obstacle(graph, node, options.ranges);
+    const bool other = options.only && !options.only->contains(node.name);
+    std::string reason = kept[i] ? "kept by --keep" : other ? "not chosen" : obstacle(graph, node, options.ranges);
     const bool half = reason.empty();
     if (auto done = converter.add(node, half); !done)
       return tl::unexpected(with_context(std::move(done.error()), "node '" + node.name + "'"));

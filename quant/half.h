@@ -4,6 +4,8 @@
 // per value. Biases stay float32, and so do the graph's inputs and outputs. All arithmetic is float32 either way: what changes is
 // that a result is rounded to 11 bits, and takes half the memory. Nothing here asks for an op by name.
 #pragma once
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,8 @@ namespace lathe {
 struct HalfOptions {
   // Nodes that stay float: a node's name, a pattern with * and ?, or an op type.
   std::vector<std::string> keep_float = {};
+  // If set: of the others, too, only nodes of these very names change.
+  std::optional<std::set<std::string>> only = {};
   // What calibration saw, by value name. A node that makes a value beyond kMaxHalfRange stays float. May be empty.
   RangeTable ranges = {};
 };
@@ -37,8 +41,8 @@ struct HalfResult {
   std::vector<std::string> clamped;
 };
 
-// Requires: `graph` went through lowering_passes(). Errors: a keep_float entry that matches nothing; constants that are not
-// finite (named).
+// Requires: `graph` went through lowering_passes(); operators that are quantized already stay as they are. Errors: a keep_float
+// entry that matches nothing; weights that are not finite (named).
 Result<HalfResult> half_graph(const Graph& graph, const HalfOptions& options);
 
 }  // namespace lathe

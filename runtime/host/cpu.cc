@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <thread>
 
@@ -127,6 +128,37 @@ const char* isa_text(IsaSet isa) {
   for (const auto& level : kernels::kIsaLevels)
     if (kernels::covers(isa, level.set) && level.set != kernels::kIsaScalar) best = level.name;
   return best;
+}
+
+std::string cpu_name() {
+  std::string name;
+#if defined(__x86_64__)
+  // Three leaves of 16 characters each, padded with blanks or zeros.
+  for (unsigned leaf = 0x80000002; leaf <= 0x80000004; ++leaf) {
+    unsigned words[4] = {};
+    if (__get_cpuid(leaf, &words[0], &words[1], &words[2], &words[3]) == 0) break;
+    const char* bytes = reinterpret_cast<const char*>(words);
+    name.append(bytes, strnlen(bytes, sizeof words));
+  }
+#else
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    const bool says = line.starts_with("CPU implementer") || line.starts_with("CPU part") || line.starts_with("model name");
+    if (line.empty() && !name.empty()) break;
+    const size_t at = line.find(": ");
+    if (says && at != std::string::npos) name += (name.empty() ? "" : " ") + line.substr(at + 2);
+  }
+#endif
+  while (!name.empty() && name.back() == ' ') name.pop_back();
+  name.erase(0, std::min(name.find_first_not_of(' '), name.size()));
+  if (!name.empty()) return name;
+#if defined(__x86_64__)
+  return "x86-64";
+#elif defined(__aarch64__)
+  return "aarch64";
+#else
+  return "unknown";
+#endif
 }
 
 CpuSet CpuSet::of_this_thread() {

@@ -30,6 +30,9 @@ Result<kernels::IsaSet> capped_isa(std::string_view level);
 // The highest level that `isa` covers, as reports name it.
 const char* isa_text(kernels::IsaSet isa);
 
+// The CPU's own name for itself ("AMD EPYC 9R14"), else what the system says its parts are, else the architecture.
+std::string cpu_name();
+
 // CPUs that this process may use: its affinity mask, and its control group's quota rounded up. At least 1.
 uint32_t usable_cpus();
 // The least quota of the control groups in `groups` (text as in /proc/self/cgroup, both versions) and of those above them, in

@@ -115,6 +115,18 @@ TEST_CASE("elementwise operators and transposed convolutions take halves as they
   CHECK(casts == 5);  // the input, two outputs, and before and behind the softmax
 }
 
+TEST_CASE("a constant that half and float operators share is there in both types") {
+  const Graph g = parsed("input %x : f32[3,4]\n" + random_f32("c", {4}, 1) + "%a = Add (%x, %c)\n%y = Mul (%a, %c)\noutput %y\n");
+  for (const char* node : {"a", "y"}) {
+    HalfOptions options;
+    options.only = std::set<std::string>{node};
+    const HalfResult r = halved(g, options);
+    CHECK(row(r, node).half);
+    CHECK(count(r.graph, Op::kCast) == 2);
+    CHECK(relative_difference(run_graph(r.graph), run_graph(g)) < 4e-3);
+  }
+}
+
 TEST_CASE("a Cast to float32 gives float32, whatever becomes of its neighbours") {
   const Graph g = parsed("input %x : f32[3,4]\n" + random_f32("w", {5, 4}, 1) + random_f32("z", {4}, 2) +
                          "%b = Less (%x, %z)\n%f = Cast (%b) {to=1}\n%y = FullyConnected (%f, %w)\noutput %y\n");

@@ -11,6 +11,7 @@
 #include "quant/ptq.h"
 #include "tools/calibration.h"
 #include "tools/keep_list.h"
+#include "tools/mixed_flags.h"
 #include "tools/model.h"
 #include "tools/self_check.h"
 #include "tools/table.h"
@@ -24,6 +25,7 @@ struct Options {
   bool per_tensor = false, equalize = false, json = false;
   KeepFlags keep;
   std::string dynamic;  // "", "token" or "tensor"
+  MixedFlags mixed;
   WriteFlags write;
   CalibrationFlags calibration;
   SessionFlags session;
@@ -96,11 +98,31 @@ Result<void> write_result(const Options& o, const QuantizeResult& result, const 
 Result<void> run_dynamic(const Options& o, const Graph& graph, const KeepList& keep, const WriteOptions& options) {
   if (o.dynamic != "token" && o.dynamic != "tensor")
     return fail(Code::kInvalidArgument, "--dynamic is '" + o.dynamic + "', must be token or tensor");
+  if (o.mixed.given()) return fail(Code::kInvalidArgument, "--dynamic takes no budgets: leave out --max-drop and its like");
   if (!o.calibration.data.empty()) return fail(Code::kInvalidArgument, "--dynamic needs no calibration: leave out --data");
   LATHE_TRY(QuantizeResult result,
             quantize_dynamic(graph, {.per_token = o.dynamic == "token", .per_channel = !o.per_tensor, .keep_float = keep.entries}));
   keep.store(&result.graph.metadata);
   return write_result(o, result, {}, options);
+}
+
+// INT8, FP16 or FP32 by operator; `ranges` came from a data set.
+Result<void> run_mixed(const Options& o, Graph& graph, const KeepList& keep, const Ranges& ranges, const SessionOptions& session,
+                       WriteOptions options) {
+  store_preprocessing(ranges.run->data, &graph.metadata);
+  const QuantizeOptions quantize{.per_channel = !o.per_tensor, .keep_float = keep.entries};
+  LATHE_TRY(MixedChoice choice, o.mixed.choose(o.model, graph, ranges.table, ranges.run->data, quantize, session));
+  keep.store(&choice.result.graph.metadata);
+  options.calib = ranges.observed;
+  LATHE_TRY(options.tests, make_self_checks(choice.result.graph, ranges.run->data, session));
+  LATHE_CHECK_OK(write_model(o.write.output, choice.result.graph, options));
+  if (o.json) {
+    std::printf("%s\n", to_json(o.mixed.json(choice)).c_str());
+    return {};
+  }
+  o.mixed.print_text(choice);
+  o.write.print_written();
+  return {};
 }
 
 Result<void> run(const Options& o) {
@@ -117,7 +139,10 @@ Result<void> run(const Options& o) {
     LATHE_CHECK_OK(verify(model.graph));
     if (!o.json) print_equalized(equalized);
   }
+  if (o.mixed.given() && o.calibration.data.empty())
+    return fail(Code::kInvalidArgument, "a budget is judged on data: give --data set.toml");
   LATHE_TRY(const Ranges ranges, find_ranges(o.model, model, o.calibration, session));
+  if (o.mixed.given()) return run_mixed(o, model.graph, keep, ranges, session, options);
   LATHE_TRY(QuantizeResult result,
             quantize_graph(model.graph, ranges.table, {.per_channel = !o.per_tensor, .keep_float = keep.entries}));
   keep.store(&result.graph.metadata);
@@ -141,6 +166,7 @@ Action setup(Arguments& args) {
       "--dynamic{token}", o->dynamic,
       "only weights become INT8; activations are quantized on the fly, per token (default) or --dynamic=tensor. Needs no "
       "data, suits networks of matrix products");
+  o->mixed.add_to(args);
   args.flag("--json", o->json, "print JSON");
   o->calibration.add_to(args);
   o->session.add_to(args);
