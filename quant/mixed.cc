@@ -47,6 +47,7 @@ class Problem {
       edge.is_output = graph.is_output(v);
       edges_.push_back(std::move(edge));
     }
+    find_groups();
   }
 
   size_t size() const { return group_.size(); }
@@ -58,24 +59,30 @@ class Problem {
     return total;
   }
 
-  // Gives nodes [first, last] and what moves their results the precision; false if one cannot have it.
-  bool assign(Assignment* a, size_t first, size_t last, Precision p) const {
-    for (size_t i = 0; i < a->size(); ++i) {
-      if (group_[i] < first || group_[i] > last) continue;
+  // Whether node i decides for itself, and for what moves its result.
+  bool leads(size_t i) const { return group_[i] == i; }
+
+  // Gives a leader and its group the precision and adds what that changes; false, with nothing changed, if one cannot have it.
+  bool assign(Assignment* a, size_t leader, Precision p, double* us) const {
+    const Group& group = groups_[leader];
+    double change = 0;
+    for (const size_t i : group.nodes) {
       if (costs_.nodes[i][index_of(p)] == kImpossible) return false;
-      (*a)[i] = p;
+      change += costs_.nodes[i][index_of(p)] - costs_.nodes[i][index_of((*a)[i])];
     }
+    for (const size_t e : group.edges) change -= border_us(edges_[e], *a);
+    for (const size_t i : group.nodes) (*a)[i] = p;
+    for (const size_t e : group.edges) change += border_us(edges_[e], *a);
+    *us += change;
     return true;
   }
 
   // All in `p`; nodes that cannot have it, in FP32.
   Assignment uniform(Precision p) const {
     Assignment a(size(), Precision::kFloat);
-    for (size_t i = 0; i < size(); ++i) {
-      if (group_[i] != i) continue;
-      Assignment trial = a;
-      if (assign(&trial, i, i, p)) a = std::move(trial);
-    }
+    double ignored = 0;
+    for (size_t i = 0; i < size(); ++i)
+      if (leads(i)) assign(&a, i, p, &ignored);
     return a;
   }
 
@@ -96,8 +103,24 @@ class Problem {
     return us;
   }
 
+  void find_groups() {
+    groups_.resize(size());
+    for (size_t i = 0; i < size(); ++i) groups_[group_[i]].nodes.push_back(i);
+    for (size_t e = 0; e < edges_.size(); ++e) {
+      std::set<size_t> touched;
+      if (edges_[e].maker != SIZE_MAX) touched.insert(group_[edges_[e].maker]);
+      for (const size_t r : edges_[e].readers) touched.insert(group_[r]);
+      for (const size_t g : touched) groups_[g].edges.push_back(e);
+    }
+  }
+
+  struct Group {
+    std::vector<size_t> nodes, edges;
+  };
+
   const MixedCosts& costs_;
-  std::vector<size_t> group_;  // by position: the first node of those that must agree
+  std::vector<size_t> group_;   // by position: the first node of those that must agree
+  std::vector<Group> groups_;   // by that node
   std::vector<Edge> edges_;
 };
 
@@ -105,25 +128,24 @@ class Problem {
 double improve(const Problem& problem, Assignment* a) {
   // Changes smaller than this share are noise of the sums.
   constexpr double kLeast = 1e-9;
-  double best = problem.us(*a);
-  for (bool better = true; better;) {
-    better = false;
+  for (;;) {
+    const double now = problem.us(*a);
+    double best = now * (1 - kLeast);
     Assignment winner;
     for (size_t first = 0; first < problem.size(); ++first) {
       for (size_t p = 0; p < kPrecisions; ++p) {
         Assignment trial = *a;
+        double us = now;
         for (size_t last = first; last < problem.size(); ++last) {
-          if (!problem.assign(&trial, last, last, static_cast<Precision>(p))) break;
-          const double us = problem.us(trial);
-          if (us >= best * (1 - kLeast)) continue;
-          best = us;
-          winner = trial;
+          if (!problem.leads(last)) continue;
+          if (!problem.assign(&trial, last, static_cast<Precision>(p), &us)) break;
+          if (us < best) best = us, winner = trial;
         }
       }
     }
-    if (!winner.empty()) *a = std::move(winner), better = true;
+    if (winner.empty()) return now;
+    *a = std::move(winner);
   }
-  return best;
 }
 
 }  // namespace

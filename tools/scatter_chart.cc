@@ -70,7 +70,7 @@ std::string scatter_chart(const ScatterChart& c) {
     svg += formatted("<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%d\"/>", d.marked ? "m" : "b", at_x(x, d.x), at_y(y, d.y),
                      d.marked ? 7 : 5);
     svg += formatted("<text class=\"t\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", at_x(x, d.x) + (right ? 11 : -11),
-                     at_y(y, d.y) + (d.marked ? -8 : 16), right ? "start" : "end") +
+                     at_y(y, d.y) - 8, right ? "start" : "end") +
            escaped(d.label) + "</text>\n";
   }
   return svg + "</svg>\n";

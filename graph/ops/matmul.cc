@@ -79,7 +79,7 @@ constinit const OpDef kMatMul = {
     .quant_in = {{QuantRole::kActivation}, {QuantRole::kSymmetric}},
     .quant_out = {QuantRole::kActivation},
     .has_s8 = true,
-    .half = HalfForm::kWidened,
+    .half = HalfForm::kNative,
     .macs = macs_matmul,
 };
 

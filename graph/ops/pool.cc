@@ -29,7 +29,7 @@ constinit const OpDef kMaxPool2d = {
     .quant_in = {{QuantRole::kActivation}},
     .quant_out = {QuantRole::kSameAs, -1, 0},
     .has_s8 = true,
-    .half = HalfForm::kWidened,
+    .half = HalfForm::kNative,
 };
 
 constinit const OpDef kAvgPool2d = {
@@ -41,7 +41,7 @@ constinit const OpDef kAvgPool2d = {
     .quant_in = {{QuantRole::kActivation}},
     .quant_out = {QuantRole::kActivation},
     .has_s8 = true,
-    .half = HalfForm::kWidened,
+    .half = HalfForm::kNative,
 };
 
 }  // namespace lathe::ops

@@ -35,7 +35,7 @@ constinit const OpDef kSoftmax = {
     .quant_out = {QuantRole::kFixed, -1, -1, {.scale = 1.0f / 256, .zero_point = -128}},
     .has_s8 = true,
     .reach = softmax_reach,
-    .half = HalfForm::kWidened,
+    .half = HalfForm::kNative,
     .layout_free = true,
     .permute = permute_softmax,
 };

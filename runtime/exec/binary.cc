@@ -120,18 +120,40 @@ void run_f32(const RunContext& ctx, const BoundStep& step, const BinaryParams& p
   });
 }
 
-// One row of n elements; an operand of step 0 is one value.
-[[gnu::noinline]] void run_half_row(const HalfKernels& half, kernels::BinaryF32Fn kernel, const BinaryParams& p,
-                                    const uint16_t* a, const uint16_t* b, uint16_t* y, uint32_t n) {
-  alignas(64) float at[kHalfTile], bt[kHalfTile];
+// Elements of an operand that `rows` rows of n reach over.
+uint32_t reach(uint32_t rows, uint32_t n, uint32_t row, uint32_t step) { return (rows - 1) * row + (step == 0 ? 1 : n); }
+
+// A block of rows x n elements whose operands and result fit a tile each: as they lie, gaps between rows included.
+[[gnu::noinline]] void run_half_block(const HalfKernels& half, const kernels::BinaryF32Fn kernel, const BinaryParams& p,
+                                      const uint16_t* a, const uint16_t* b, uint16_t* y, uint32_t rows, uint32_t n,
+                                      uint32_t a_row, uint32_t b_row) {
+  alignas(64) float at[kHalfTile], bt[kHalfTile], yt[kHalfTile];
   const Broadcast& s = p.shape;
-  for_each_half_tile(n, [&](uint32_t i, uint32_t count) {
-    half.widen({a + i * s.a_step, at, s.a_step == 0 ? 1 : count});
-    half.widen({b + i * s.b_step, bt, s.b_step == 0 ? 1 : count});
-    float* result = s.a_step != 0 ? at : bt;
-    kernel({at, bt, result, 1, count, 0, 0, count, s.a_step, s.b_step, p.op, p.lo, p.hi});
-    half.narrow({result, y + i, count});
-  });
+  half.widen({a, at, reach(rows, n, a_row, s.a_step)});
+  half.widen({b, bt, reach(rows, n, b_row, s.b_step)});
+  kernel({at, bt, yt, rows, n, a_row, b_row, n, s.a_step, s.b_step, p.op, p.lo, p.hi});
+  if (s.y_row == n) return half.narrow({yt, y, rows * n});
+  for (uint32_t r = 0; r < rows; ++r) half.narrow({yt + r * n, y + r * s.y_row, n});
+}
+
+// As many rows at a time as fit, or parts of one.
+void run_half_rows(const HalfKernels& half, const kernels::BinaryF32Fn kernel, const BinaryParams& p, const uint16_t* a,
+                   const uint16_t* b, uint16_t* y, uint32_t rows, uint32_t n, uint32_t a_row, uint32_t b_row) {
+  const Broadcast& s = p.shape;
+  const auto fits = [&](uint32_t count) {
+    const uint32_t a_elems = reach(count, n, a_row, s.a_step), b_elems = reach(count, n, b_row, s.b_step);
+    return count * n <= kHalfTile && a_elems <= kHalfTile && b_elems <= kHalfTile;
+  };
+  uint32_t most = 1;
+  while (most < rows && fits(most + 1)) ++most;
+  for (uint32_t r = 0; r < rows; r += most) {
+    const uint16_t *ar = a + r * a_row, *br = b + r * b_row;
+    uint16_t* yr = y + r * s.y_row;
+    const uint32_t count = rows - r < most ? rows - r : most;
+    for_each_half_tile(n, [&](uint32_t i, uint32_t part) {
+      run_half_block(half, kernel, p, ar + i * s.a_step, br + i * s.b_step, yr + i, count, part, a_row, b_row);
+    });
+  }
 }
 
 void run_f16(const RunContext& ctx, const BoundStep& step, const BinaryParams& p) {
@@ -142,8 +164,7 @@ void run_f16(const RunContext& ctx, const BoundStep& step, const BinaryParams& p
   const Broadcast& s = p.shape;
   ctx.parallel(s.split.tasks(), [&](uint32_t task, uint32_t) {
     for_each_run(s, task, [&](uint32_t ai, uint32_t bi, uint32_t yi, uint32_t rows, uint32_t n, uint32_t a_row, uint32_t b_row) {
-      for (uint32_t r = 0; r < rows; ++r)
-        run_half_row(half, kernel, p, a + ai + r * a_row, b + bi + r * b_row, y + yi + r * s.y_row, n);
+      run_half_rows(half, kernel, p, a + ai, b + bi, y + yi, rows, n, a_row, b_row);
     });
   });
 }

@@ -1,7 +1,10 @@
 // Products of two activations. A task packs its columns of b into panels in its slot's scratch and runs the segment GEMM over its
-// rows of a. Operands are strided, so that attention's heads need no transposes. Results do not depend on the cut.
+// rows of a. Operands are strided, so that attention's heads need no transposes. Results do not depend on the cut. Halves are
+// widened in the slot's scratch, columns of b before they are packed and rows of a for each call; results narrow from there.
 #include "kernels/gemm_pack/gemm_pack.h"
+#include "lathe/float16.h"
 #include "runtime/exec/checks.h"
+#include "runtime/exec/half_tiles.h"
 #include "runtime/exec/split.h"
 
 namespace lathe {
@@ -19,7 +22,7 @@ struct BatchDim {
   uint32_t size, a_stride, b_stride, y_stride;
 };
 struct MatMulParams {
-  uint32_t quantized;
+  uint32_t quantized, half;
   uint32_t m, n, k;
   uint32_t a_row, b_k, b_n, y_row;
   uint32_t batch_rank, batches;
@@ -27,6 +30,7 @@ struct MatMulParams {
   uint32_t block_rows, row_tasks, block_columns, column_tasks;
   uint32_t call_rows;  // of a kernel call: they stay near while columns pass
   uint32_t bias_at, scale_at, zero_at, slot_bytes;  // in a slot: packed panels, bias, multipliers, zero points of b
+  uint32_t wide_at;                                 // of halves: columns of b and, in their place later, rows of a and of y
   uint32_t b_flip;
   int32_t a_zero, b_zero, zero_point, lo_q, hi_q;
   float m_y;  // s_a s_b scale / s_y
@@ -109,6 +113,11 @@ Status set_types(const PrepareInput& in, const MatMulAttrs& attrs, MatMulParams*
     if (!is_f32(in, kB)) return unsupported_operand(in, kB);
     return is_f32(in, in.out()) ? Status{} : unsupported_operand(in, in.out());
   }
+  if (is_f16(in, kA)) {
+    p->half = 1;
+    if (!is_f16(in, kB)) return unsupported_operand(in, kB);
+    return is_f16(in, in.out()) ? Status{} : unsupported_operand(in, in.out());
+  }
   p->quantized = 1;
   if (!is_q8_in_storage(in, kA)) return unsupported_operand(in, kA);
   if (!is_q8(in, kB)) return unsupported_operand(in, kB);
@@ -136,6 +145,7 @@ constexpr uint32_t kRowsBytes = 49152, kTileRows = 12;
 
 constexpr uint32_t smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
 constexpr uint32_t larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
+constexpr uint64_t larger64(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 // Columns are cut so that a task's panels fit the cache, then rows (or, where rows are few, columns again) for the threads.
 Status cut_tasks(const PrepareInput& in, MatMulParams* p, Prepared* out) {
@@ -152,16 +162,19 @@ Status cut_tasks(const PrepareInput& in, MatMulParams* p, Prepared* out) {
     p->block_columns = smaller(p->block_columns, round_up(ceil_div(larger(p->n, 1), wanted), kGemmPanel));
   }
   p->row_tasks = ceil_div(p->m, p->block_rows);
-  const uint64_t row_bytes = static_cast<uint64_t>(p->k) * elem_bytes(in, kA);
+  const uint64_t row_bytes = static_cast<uint64_t>(p->k) * (p->half != 0 ? 4 : elem_bytes(in, kA));
   p->call_rows = larger(static_cast<uint32_t>(kRowsBytes / kTileRows / (row_bytes == 0 ? 1 : row_bytes)), 1) * kTileRows;
   p->column_tasks = ceil_div(p->n, p->block_columns);
   const uint64_t panels = round_up(static_cast<uint32_t>(column_bytes * p->block_columns), 64);
-  const uint64_t slot = panels + (p->quantized != 0 ? 12ull * p->block_columns : 0) + 64;
+  const uint64_t rows = smaller(p->call_rows, p->block_rows), row_elems = uint64_t{p->k} + 16 + p->block_columns;
+  const uint64_t columns = uint64_t{p->k} * (p->block_columns + 16);
+  const uint64_t wide = p->half == 0 ? 0 : 4 * larger64(columns, rows * row_elems) + 64;
+  const uint64_t slot = (panels + (p->quantized != 0 ? 12ull * p->block_columns : 0) + wide + 127) / 64 * 64;
   const uint32_t tasks = p->batches * p->row_tasks * p->column_tasks;
   const uint64_t scratch = slot * (tasks > 1 ? larger(in.threads, 1) : 1);
-  if (column_bytes * p->block_columns > 0x7fffffff || scratch > 0x7fffffff)
+  if (column_bytes * p->block_columns > 0x7fffffff || scratch > 0x7fffffff || slot > 0x7fffffff)
     return refuse(in, Code::kOutOfMemory, static_cast<uint32_t>(scratch >> 10));
-  p->bias_at = static_cast<uint32_t>(panels);
+  p->bias_at = p->wide_at = static_cast<uint32_t>(panels);
   p->scale_at = p->bias_at + 4 * p->block_columns;
   p->zero_at = p->scale_at + 4 * p->block_columns;
   p->slot_bytes = static_cast<uint32_t>(slot);
@@ -218,6 +231,44 @@ void run_float(const RunContext& ctx, const BoundStep& step, const MatMulParams&
   each_rows(p, t, ctx.in<float>(step, kA), ctx.out<float>(step, 0), &g, [&] { fn(g); });
 }
 
+// Widens columns of b as they lie: rows of k, or columns, whichever are contiguous, one after the other. Returns their distance.
+uint32_t widen_columns(const HalfKernels& half, const MatMulParams& p, const uint16_t* b, uint32_t columns, float* wide) {
+  const bool by_column = p.b_n != 1 && p.b_k == 1;
+  const uint32_t runs = by_column ? columns : p.k, run = by_column ? p.k : columns, step = by_column ? p.b_n : p.b_k;
+  for (uint32_t i = 0; i < runs; ++i, b += step, wide += run) {
+    if (by_column || p.b_n == 1) {
+      half.widen({b, wide, run});
+      continue;
+    }
+    for (uint32_t c = 0; c < run; ++c) wide[c] = half_to_float(b[static_cast<size_t>(c) * p.b_n]);
+  }
+  return run;
+}
+
+void run_half(const RunContext& ctx, const BoundStep& step, const MatMulParams& p, const Task& t, uint8_t* slot) {
+  auto* packed = reinterpret_cast<float*>(slot);
+  auto* wide = reinterpret_cast<float*>(slot + p.wide_at);
+  const HalfKernels half(ctx, step, 2);
+  const bool by_column = p.b_n != 1 && p.b_k == 1;
+  const uint32_t run = widen_columns(half, p, ctx.in<uint16_t>(step, kB) + t.b, t.columns, wide);
+  const auto pack = ctx.kernel<kernels::GemmPackF32Fn>(step, kPackKernel);
+  pack({wide, by_column ? 1 : run, by_column ? run : 1, p.k, t.columns, p.scale, packed});
+  const auto fn = ctx.kernel<kernels::GemmF32Fn>(step, kGemmKernel);
+  kernels::GemmF16Args at{};  // where a call's rows lie
+  each_rows(p, t, ctx.in<uint16_t>(step, kA), ctx.out<uint16_t>(step, 0), &at, [&] {
+    const uint32_t rows = at.geo.cols;
+    float* y = wide + static_cast<size_t>(rows) * p.k + 16;
+    for (uint32_t r = 0; r < rows; ++r)
+      half.widen({at.a + static_cast<size_t>(r) * p.a_row, wide + static_cast<size_t>(r) * p.k, p.k});
+    kernels::GemmF32Args g{};
+    g.geo = kernels::gemm_f32_matrix(rows, t.columns, p.k, p.k, t.columns);
+    g.a = wide, g.w = packed, g.y = y, g.lo = p.lo, g.hi = p.hi;
+    fn(g);
+    for (uint32_t r = 0; r < rows; ++r)
+      half.narrow({y + static_cast<size_t>(r) * t.columns, at.y + static_cast<size_t>(r) * p.y_row, t.columns});
+  });
+}
+
 // With a zero point z_b: sum (a - z_a)(b - z_b) = sum a b - z_a sum b + k z_a z_b - z_b sum a, the last of which the kernel adds.
 void run_quantized(const RunContext& ctx, const BoundStep& step, const MatMulParams& p, const Task& t, uint8_t* slot) {
   auto* packed = reinterpret_cast<int8_t*>(slot);
@@ -262,13 +313,14 @@ Status prepare_MatMul(const PrepareInput& in, Prepared* out) {
   if (const Status s = cut_tasks(in, &p, out); !s.ok()) return s;
   const bool q = p.quantized != 0;
   // Only the reference packs columns and rows that both have gaps.
-  const kernels::IsaSet pack_isa = p.b_k == 1 || p.b_n == 1 ? in.isa : kernels::kIsaScalar;
+  const kernels::IsaSet pack_isa = p.half != 0 || p.b_k == 1 || p.b_n == 1 ? in.isa : kernels::kIsaScalar;
   const kernels::Family product = !q              ? kernels::Family::kGemmF32
                                   : p.b_zero == 0 ? kernels::Family::kGemmS8
                                                   : kernels::Family::kGemmS8Zw;
   const bool ok = out->use(kernels::select(product, q ? in.storage : kernels::Storage::kS8, in.isa)) &&
                   out->use(kernels::select(q ? kernels::Family::kGemmPackS8 : kernels::Family::kGemmPackF32,
-                                           kernels::Storage::kS8, pack_isa));
+                                           kernels::Storage::kS8, pack_isa)) &&
+                  (p.half == 0 || use_half_kernels(in, out));
   return ok ? Status{} : refuse(in, Code::kUnsupported);
 }
 
@@ -279,6 +331,7 @@ void run_MatMul(const RunContext& ctx, const BoundStep& step) {
     const Task t = task_at(p, index);
     uint8_t* mine = scratch + static_cast<size_t>(slot) * p.slot_bytes;
     if (p.quantized != 0) run_quantized(ctx, step, p, t, mine);
+    else if (p.half != 0) run_half(ctx, step, p, t, mine);
     else run_float(ctx, step, p, t, mine);
   });
 }

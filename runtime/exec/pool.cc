@@ -1,7 +1,9 @@
-// MaxPool2d and AvgPool2d over NHWC tensors.
+// MaxPool2d and AvgPool2d over NHWC tensors. Of halves a task widens the input rows of one output row at a time, in its slot's
+// scratch.
 #include "kernels/pool/pool.h"
 
 #include "runtime/exec/checks.h"
+#include "runtime/exec/half_tiles.h"
 #include "runtime/exec/split.h"
 
 namespace lathe {
@@ -14,6 +16,7 @@ struct PoolParams {
   PoolGeometry g;
   kernels::CountRule rule;
   uint32_t quantized;
+  uint32_t half_rows, result_at, slot_bytes;  // halves: input rows under a window; floats of a slot before those of the result
   uint32_t image_in, image_out;  // elements of an image
   Split split;                   // outer: images, inner: output rows
   int32_t lowest;                // MaxPool2d
@@ -100,23 +103,70 @@ Status prepare_counts(const PrepareInput& in, PoolParams* p) {
   return {};
 }
 
+Status add_half_scratch(const PrepareInput& in, PoolParams* p, Prepared* out) {
+  const uint64_t reach = uint64_t{p->g.kernel_h - 1} * p->g.dilation_h + 1;
+  const uint64_t rows = reach < p->g.in_h ? reach : p->g.in_h;
+  const uint64_t slot = (rows * p->g.in_w * p->g.c + uint64_t{p->g.out_w} * p->g.c) * 4 / 64 * 64 + 128;
+  const uint64_t bytes = slot * (p->split.tasks() > 1 && in.threads > 1 ? in.threads : 1);
+  if (bytes > 0x7fffffff) return refuse(in, Code::kOutOfMemory, static_cast<uint32_t>(bytes >> 10));
+  p->half_rows = static_cast<uint32_t>(reach);
+  p->slot_bytes = static_cast<uint32_t>(slot);
+  p->result_at = static_cast<uint32_t>(rows * p->g.in_w * p->g.c);
+  out->scratch_bytes = static_cast<uint32_t>(bytes);
+  return use_half_kernels(in, out) ? Status{} : refuse(in, Code::kUnsupported);
+}
+
 // Fills in what both pools share and picks one of the two families.
 Status prepare_pool(const PrepareInput& in, Family f32, Family s8, Prepared* out, PoolParams** p) {
   *p = &out->make<PoolParams>();
-  const bool q8 = is_q8_in_storage(in, 0) && is_q8(in, in.out());
-  if (!q8 && !(is_f32(in, 0) && is_f32(in, in.out()))) return unsupported_operand(in, 0);
+  const bool q8 = is_q8_in_storage(in, 0) && is_q8(in, in.out()), half = is_f16(in, 0) && is_f16(in, in.out());
+  if (!q8 && !half && !(is_f32(in, 0) && is_f32(in, in.out()))) return unsupported_operand(in, 0);
   (*p)->quantized = q8 ? 1 : 0;
   out->exact_input_mask = 1;
   if (const Status s = prepare_geometry(in, *p); !s.ok()) return s;
   const bool ok = out->use(q8 ? kernels::select(s8, in.storage, in.isa) : kernels::select(f32, kernels::Storage::kS8, in.isa));
-  return ok ? Status{} : refuse(in, Code::kUnsupported);
+  if (!ok) return refuse(in, Code::kUnsupported);
+  return half ? add_half_scratch(in, *p, out) : Status{};
 }
 
-// Calls f(first element of the image in x, the same in y, first row, end row) for every image of a task.
+// Calls f(first element of the image in x, the same in y, first row, end row, slot) for every image of a task.
 template <class F> void for_each_image(const RunContext& ctx, const PoolParams& p, const F& f) {
-  ctx.parallel(p.split.tasks(), [&](uint32_t task, uint32_t) {
+  ctx.parallel(p.split.tasks(), [&](uint32_t task, uint32_t slot) {
     const TaskRange t = task_range(p.split, task);
-    for (uint32_t i = t.outer_begin; i < t.outer_end; ++i) f(i * p.image_in, i * p.image_out, t.inner_begin, t.inner_end);
+    for (uint32_t i = t.outer_begin; i < t.outer_end; ++i) f(i * p.image_in, i * p.image_out, t.inner_begin, t.inner_end, slot);
+  });
+}
+
+// Output row oh by itself: the input rows under its window are the image, the rest of the window is padding. The rows that a mean
+// counts stay the same, but for a window without any input, whose mean is 0 in any case.
+struct HalfRow {
+  PoolGeometry g;
+  uint32_t first;  // input row
+
+  HalfRow(const PoolParams& p, uint32_t oh) : g(p.g) {
+    const int32_t from = static_cast<int32_t>(oh * p.g.stride_h) - static_cast<int32_t>(p.g.pad_top);
+    const int32_t to = from + static_cast<int32_t>(p.half_rows), size = static_cast<int32_t>(p.g.in_h);
+    const int32_t begin = from < 0 ? 0 : from < size ? from : size, end = to < begin ? begin : to < size ? to : size;
+    first = static_cast<uint32_t>(begin);
+    g.in_h = static_cast<uint32_t>(end - begin);
+    g.pad_top = from < 0 ? static_cast<uint32_t>(-from) : 0;
+    g.out_h = 1;
+  }
+};
+
+// Calls pool(row, floats in, floats out) for every output row of halves.
+template <class F> void run_half(const RunContext& ctx, const BoundStep& step, const PoolParams& p, const F& pool) {
+  const HalfKernels half(ctx, step);
+  const uint32_t in_row = p.g.in_w * p.g.c, out_row = p.g.out_w * p.g.c;
+  for_each_image(ctx, p, [&](uint32_t xi, uint32_t yi, uint32_t begin, uint32_t end, uint32_t slot) {
+    auto* wide = reinterpret_cast<float*>(ctx.scratch(step) + static_cast<size_t>(slot) * p.slot_bytes);
+    float* result = wide + p.result_at;
+    for (uint32_t oh = begin; oh < end; ++oh) {
+      const HalfRow row(p, oh);
+      half.widen({ctx.in<uint16_t>(step, 0) + xi + static_cast<size_t>(row.first) * in_row, wide, row.g.in_h * in_row});
+      pool(row, wide, result);
+      half.narrow({result, ctx.out<uint16_t>(step, 0) + yi + static_cast<size_t>(oh) * out_row, out_row});
+    }
   });
 }
 
@@ -134,12 +184,15 @@ void run_MaxPool2d(const RunContext& ctx, const BoundStep& step) {
   const PoolParams& p = ctx.params<PoolParams>(step);
   if (p.quantized != 0) {
     const auto kernel = ctx.kernel<kernels::MaxPoolS8Fn>(step);
-    for_each_image(ctx, p, [&](uint32_t xi, uint32_t yi, uint32_t begin, uint32_t end) {
+    for_each_image(ctx, p, [&](uint32_t xi, uint32_t yi, uint32_t begin, uint32_t end, uint32_t) {
       kernel({p.g, ctx.in<uint8_t>(step, 0) + xi, ctx.out<uint8_t>(step, 0) + yi, begin, end, p.lowest});
     });
+  } else if (p.half_rows != 0) {
+    const auto kernel = ctx.kernel<kernels::MaxPoolF32Fn>(step);
+    run_half(ctx, step, p, [&](const HalfRow& row, const float* x, float* y) { kernel({row.g, x, y, 0, 1}); });
   } else {
     const auto kernel = ctx.kernel<kernels::MaxPoolF32Fn>(step);
-    for_each_image(ctx, p, [&](uint32_t xi, uint32_t yi, uint32_t begin, uint32_t end) {
+    for_each_image(ctx, p, [&](uint32_t xi, uint32_t yi, uint32_t begin, uint32_t end, uint32_t) {
       kernel({p.g, ctx.in<float>(step, 0) + xi, ctx.out<float>(step, 0) + yi, begin, end});
     });
   }
@@ -155,12 +208,15 @@ void run_AvgPool2d(const RunContext& ctx, const BoundStep& step) {
   const PoolParams& p = ctx.params<PoolParams>(step);
   if (p.quantized != 0) {
     const auto kernel = ctx.kernel<kernels::AvgPoolS8Fn>(step);
-    for_each_image(ctx, p, [&](uint32_t xi, uint32_t yi, uint32_t begin, uint32_t end) {
+    for_each_image(ctx, p, [&](uint32_t xi, uint32_t yi, uint32_t begin, uint32_t end, uint32_t) {
       kernel({p.g, p.rule, ctx.in<uint8_t>(step, 0) + xi, ctx.out<uint8_t>(step, 0) + yi, begin, end, &p.avg});
     });
+  } else if (p.half_rows != 0) {
+    const auto kernel = ctx.kernel<kernels::AvgPoolF32Fn>(step);
+    run_half(ctx, step, p, [&](const HalfRow& row, const float* x, float* y) { kernel({row.g, p.rule, x, y, 0, 1}); });
   } else {
     const auto kernel = ctx.kernel<kernels::AvgPoolF32Fn>(step);
-    for_each_image(ctx, p, [&](uint32_t xi, uint32_t yi, uint32_t begin, uint32_t end) {
+    for_each_image(ctx, p, [&](uint32_t xi, uint32_t yi, uint32_t begin, uint32_t end, uint32_t) {
       kernel({p.g, p.rule, ctx.in<float>(step, 0) + xi, ctx.out<float>(step, 0) + yi, begin, end});
     });
   }

@@ -102,17 +102,47 @@ TEST_CASE("nodes stay float where they are told to, where calibration saw too mu
 
 TEST_CASE("elementwise operators and transposed convolutions take halves as they are, the others between Casts") {
   const Graph g = parsed("input %x : f32[1,7,9,96]\n" + random_f32("w", {33, 2, 2, 96}, 1) + random_f32("row", {33}, 2) +
-                         random_f32("one", {1}, 3) +
+                         random_f32("one", {1}, 3) + random_f32("line", {14, 1, 33}, 4) + random_f32("column", {18, 1}, 5) +
                          "%u = ConvTranspose2d (%x, %w) {stride=[2,2], lo=-6, hi=6}\n"
                          "%s = Silu (%u)\n%l = LeakyRelu (%s) {alpha=0.1}\n%c = Clamp (%l) {lo=-1, hi=2}\n"
                          "%a = Add (%c, %row) {lo=0}\n%m = Mul (%one, %a)\n%d = Sub (%m, %u)\n%t = Div (%d, %d)\n"
-                         "%y = Softmax (%t) {axis=3}\noutput %y\noutput %d\n");
+                         "%e = Mul (%d, %line)\n%f = Add (%column, %e)\noutput %f\n"
+                         "%y = Abs (%t)\noutput %y\noutput %d\n");
   const HalfResult r = halved(g);
   CHECK(relative_difference(run_graph(r.graph), run_graph(g)) < 4e-3);
   const auto image = lower(r.graph, Target::kHost);
   REQUIRE_MESSAGE(image, image.error().message);
   const auto casts = std::count_if(image->steps.begin(), image->steps.end(), [](const auto& s) { return s.op == "Cast"; });
-  CHECK(casts == 5);  // the input, two outputs, and before and behind the softmax
+  CHECK(casts == 6);  // the input, three outputs, and before and behind Abs
+}
+
+TEST_CASE("pools, softmax and products of halves compute the float ones within half precision, without Casts between") {
+  const char* lines[] = {
+      "input %x : f32[2,7,9,20]\n%y = MaxPool2d (%x) {kernel=[3,3], stride=[2,2], pad=[1,1,1,1]}\n",
+      "input %x : f32[1,8,8,5]\n%y = MaxPool2d (%x) {kernel=[2,2], stride=[2,2], dilation=[3,2], ceil_mode=1}\n",
+      "input %x : f32[2,6,5,33]\n%y = AvgPool2d (%x) {kernel=[3,2], pad=[2,1,1,1], count_pad=1}\n",
+      "input %x : f32[1,9,9,16]\n%y = AvgPool2d (%x) {kernel=[4,4], stride=[3,3], pad=[1,0,2,1], ceil_mode=1}\n",
+      "input %x : f32[1,5,4,8]\n%y = AvgPool2d (%x) {kernel=[3,3], stride=[3,3], pad=[0,0,2,2], ceil_mode=1, count_pad=1}\n",
+      "input %x : f32[3,40,70]\n%y = Softmax (%x) {axis=2}\n",
+      "input %x : f32[3,70,11]\n%y = Softmax (%x) {axis=1}\n",
+      "input %x : f32[2,5000]\n%y = Softmax (%x) {axis=1}\n",
+      "input %x : f32[2,30,17]\ninput %b : f32[2,17,70]\n%y = MatMul (%x, %b) {scale=0.25}\n",
+      "input %x : f32[2,3,50,12]\ninput %b : f32[2,3,40,12]\n%y = MatMul (%x, %b) {b_perm=[0,1,3,2], lo=-1}\n",
+      "input %x : f32[4,200,9]\ninput %b : f32[9,21,4]\n%y = MatMul (%x, %b) {b_perm=[2,0,1]}\n",
+      "input %x : f32[1,130,8]\ninput %b : f32[8,300]\n%y = MatMul (%x, %b)\n",
+  };
+  for (const std::string line : lines) {
+    INFO(line);
+    const Graph g = parsed(line + "output %y\n");
+    const HalfResult r = halved(g);
+    const auto want = run_graph(g);
+    for (const auto isa : {kernels::kIsaScalar, kernels::runnable_isa()})
+      CHECK(relative_difference(run_graph(r.graph, {.isa = isa}), want) < 4e-3);
+    const auto image = lower(r.graph, Target::kHost);
+    REQUIRE_MESSAGE(image, image.error().message);
+    const auto casts = std::count_if(image->steps.begin(), image->steps.end(), [](const auto& s) { return s.op == "Cast"; });
+    CHECK(static_cast<size_t>(casts) == g.inputs().size() + 1);
+  }
 }
 
 TEST_CASE("a constant that half and float operators share is there in both types") {
