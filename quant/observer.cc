@@ -23,6 +23,7 @@ const char* observer_name(ObserverKind kind) { return kNames[static_cast<size_t>
 void Observer::add(std::span<const float> values) {
   if (values.empty()) return;
   histogram_.add(values);
+  entropy_ = mse_ = std::nullopt;
   const auto [lo, hi] = std::minmax_element(values.begin(), values.end());
   if (first_) {
     average_ = {*lo, *hi};
@@ -42,9 +43,11 @@ Range Observer::range(ObserverKind kind) const {
       return {histogram_.lower_edge(tail), histogram_.upper_edge(tail)};
     }
     case ObserverKind::kEntropy:
-      return entropy_range(histogram_);
+      if (!entropy_) entropy_ = entropy_range(histogram_);
+      return *entropy_;
     case ObserverKind::kMse:
-      return mse_range(histogram_);
+      if (!mse_) mse_ = mse_range(histogram_);
+      return *mse_;
     case ObserverKind::kMinMax:
     case ObserverKind::kAuto:
       break;

@@ -5,6 +5,7 @@
 // Not thread-safe.
 #pragma once
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -54,6 +55,8 @@ class Observer {
   Histogram histogram_;
   Range average_;
   bool first_ = true;
+  // What a search over the histogram found, which many ask for; empty after add().
+  mutable std::optional<Range> entropy_, mse_;
 };
 
 }  // namespace lathe
