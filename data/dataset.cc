@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <map>
 #include <set>
 
@@ -189,21 +190,11 @@ class DatasetLoader {
   }
 
   static Result<void> check_finite(const DataSplit& split) {
-    std::vector<std::byte> scratch;
-    for (const auto& samples : split.inputs_) {
-      const RawSample& form = samples->form();
-      uint64_t bytes = 0;
-      if (!is_float(form.dtype)) continue;
-      (void)checked_tensor_bytes(form.dtype, form.dims, &bytes);
-      const uint64_t elems = bytes / dtype_bytes(form.dtype);
-      for (uint64_t i = 0; i < split.size(); ++i) {
-        if ((i & kPollMask) == 0) LATHE_CHECK_OK(check_cancelled());
-        LATHE_TRY(const std::byte* raw, samples->raw(split.indices_[i], &scratch));
-        const uint64_t at = first_non_finite(form.dtype, raw, elems);
-        if (at != elems)
-          return fail(Code::kCorrupt,
-                      samples->where(split.indices_[i]) + ": element " + std::to_string(at) + " is NaN or infinite");
-      }
+    const bool any = std::any_of(split.inputs_.begin(), split.inputs_.end(), [](const auto& s) { return is_float(s->form().dtype); });
+    for (uint64_t i = 0; any && i < split.size(); ++i) {
+      if ((i & kPollMask) == 0) LATHE_CHECK_OK(check_cancelled());
+      LATHE_TRY(const std::string bad, split.non_finite(i));
+      if (!bad.empty()) return fail(Code::kCorrupt, bad);
     }
     return {};
   }
@@ -220,13 +211,18 @@ class DatasetLoader {
 };
 
 Result<void> DataSplit::fill(size_t input, uint64_t index, void* out) const {
-  const Samples& samples = *inputs_[input];
   std::vector<std::byte> scratch;
-  auto raw = samples.raw(indices_[index], &scratch);
-  if (!raw) return tl::unexpected<Error>(with_context(std::move(raw.error()), samples.where(indices_[index])));
-  auto done = preprocessors_[input]->apply(*raw, out);
-  if (!done) return tl::unexpected<Error>(with_context(std::move(done.error()), samples.where(indices_[index])));
+  LATHE_TRY(const std::byte* stored, raw(input, index, &scratch));
+  auto done = preprocessors_[input]->apply(stored, out);
+  if (!done) return tl::unexpected<Error>(with_context(std::move(done.error()), inputs_[input]->where(indices_[index])));
   return {};
+}
+
+Result<const std::byte*> DataSplit::raw(size_t input, uint64_t index, std::vector<std::byte>* scratch) const {
+  const Samples& samples = *inputs_[input];
+  auto bytes = samples.raw(indices_[index], scratch);
+  if (!bytes) return tl::unexpected<Error>(with_context(std::move(bytes.error()), samples.where(indices_[index])));
+  return *bytes;
 }
 
 std::span<const float> DataSplit::target(uint64_t index) const {
@@ -245,6 +241,42 @@ Result<Hash128> DataSplit::hash(uint64_t index) const {
     all.update(to_hex(h));
   }
   return all.finish();
+}
+
+namespace {
+
+uint64_t stored_bytes(const Samples& samples) {
+  uint64_t bytes = 0;
+  (void)checked_tensor_bytes(samples.form().dtype, samples.form().dims, &bytes);
+  return bytes;
+}
+
+}  // namespace
+
+Result<std::string> DataSplit::non_finite(uint64_t index) const {
+  std::vector<std::byte> scratch;
+  for (size_t k = 0; k < inputs_.size(); ++k) {
+    const DType dtype = inputs_[k]->form().dtype;
+    if (!is_float(dtype)) continue;
+    const uint64_t elems = stored_bytes(*inputs_[k]) / dtype_bytes(dtype);
+    LATHE_TRY(const std::byte* stored, raw(k, index, &scratch));
+    const uint64_t at = first_non_finite(dtype, stored, elems);
+    if (at != elems) return inputs_[k]->where(indices_[index]) + ": element " + std::to_string(at) + " is NaN or infinite";
+  }
+  return std::string();
+}
+
+Result<bool> DataSplit::is_constant(uint64_t index) const {
+  std::vector<std::byte> scratch;
+  bool any = false;
+  for (size_t k = 0; k < inputs_.size(); ++k) {
+    const uint64_t bytes = stored_bytes(*inputs_[k]), one = dtype_bytes(inputs_[k]->form().dtype);
+    if (bytes <= one) continue;
+    LATHE_TRY(const std::byte* stored, raw(k, index, &scratch));
+    if (std::memcmp(stored, stored + one, bytes - one) != 0) return false;
+    any = true;
+  }
+  return any;
 }
 
 Result<Dataset> Dataset::load(const std::string& toml_path, const LoadOptions& options) {

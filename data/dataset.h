@@ -52,9 +52,16 @@ class DataSplit {
   std::string where(uint64_t index) const;
   // Of the stored bytes of all inputs; labels do not count.
   Result<Hash128> hash(uint64_t index) const;
+  // "file 'x', sample 12: element 3 is NaN or infinite" for the first such element as stored; empty if there is none.
+  Result<std::string> non_finite(uint64_t index) const;
+  // Whether the stored elements of every input that has several are all equal, and there is such an input.
+  Result<bool> is_constant(uint64_t index) const;
 
  private:
   friend class DatasetLoader;
+  // The stored bytes, in the object's files or in *scratch; errors say where.
+  Result<const std::byte*> raw(size_t input, uint64_t index, std::vector<std::byte>* scratch) const;
+
   std::string name_;
   std::vector<std::shared_ptr<const Samples>> inputs_;
   std::vector<std::shared_ptr<const Preprocessor>> preprocessors_;

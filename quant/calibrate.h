@@ -15,23 +15,30 @@
 namespace lathe {
 
 struct CalibrationOptions {
-  ObserverOptions observer;
+  ObserverOptions observer{};
   SessionOptions session{};
+  bool skip_non_finite = false;  // leaves out samples that hold or cause NaN or infinity; every sample is then run twice
+};
+
+struct SkippedSample {
+  uint64_t index;
+  std::string tensor;  // the first that held NaN or infinity
 };
 
 // What was observed, by value name; only float activations (inputs and results of nodes) are in it.
 struct Calibration {
   std::map<std::string, Observer> tensors;
-  uint64_t samples = 0;
-  ObserverOptions observer;
+  uint64_t samples = 0;  // that were observed
+  std::vector<SkippedSample> skipped;
+  ObserverOptions observer{};
 };
 
 // Ranges by value name, as quantize_graph() takes them.
 using RangeTable = std::map<std::string, Range>;
 RangeTable ranges_of(const Calibration& calibration);
 
-// Errors: an empty source ("the calibration set is empty"), NaN or infinity in a sample (names the sample and the tensor),
-// lowering's errors.
+// Errors: an empty source ("the calibration set is empty"), NaN or infinity in a sample (names the sample and the tensor; if they
+// may be skipped, in all of them), lowering's errors.
 Result<Calibration> calibrate(const Graph& graph, const SampleSource& source, const CalibrationOptions& options);
 
 }  // namespace lathe

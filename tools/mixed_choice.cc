@@ -130,12 +130,8 @@ class Search {
   Result<void> measure_noise(const Candidate& c) {
     if (noise_.contains(c)) return {};
     if (!reference_) {
-      LATHE_TRY(matching_, match_inputs(graph_inputs(graph_), graph_.metadata, data_));
-      source_.count = std::min<uint64_t>(request_.noise_samples, split_.size());
-      source_.fill = [this](uint64_t i, const std::vector<void*>& inputs) -> Result<void> {
-        for (size_t k = 0; k < matching_.size(); ++k) LATHE_CHECK_OK(split_.fill(matching_[k], i, inputs[k]));
-        return check_cancelled();
-      };
+      LATHE_TRY(auto matching, match_inputs(graph_inputs(graph_), graph_.metadata, data_));
+      source_ = first_samples(split_, std::move(matching), request_.noise_samples);
       LATHE_TRY(reference_, SampleRunner::create(graph_, eval_.session));
     }
     Assignment alone(graph_.order().size(), Precision::kFloat);
@@ -244,7 +240,6 @@ class Search {
   std::map<Assignment, Verdict> verdicts_;
   std::map<Candidate, double> noise_;
   std::vector<Candidate> forbidden_;
-  std::vector<size_t> matching_;
   SampleSource source_;
   std::optional<SampleRunner> reference_;  // of the float graph
 };

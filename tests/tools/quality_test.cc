@@ -152,3 +152,90 @@ TEST_CASE("versions are kept, promoted and rolled back") {
   check_refused(command({"add", kModel, "--name", "../x"}), {"cannot be the name of a version"});
   check_refused(command({"add", kModel, "--name", "x", "--latency", "here"}), {"is not DEVICE=MICROSECONDS"});
 }
+
+namespace {
+
+// 60 pictures with a column: sample 5 is sample 4 again, 9 is constant, 12 holds NaN. `reversed` turns the order of all.
+std::string small_pool(const TempFolder& folder, const std::string& name, bool reversed) {
+  constexpr int kCount = 60, kWidth = 784;
+  HostTensor x{DType::kF32, {kCount, 1, 28, 28}, std::vector<std::byte>(kCount * kWidth * sizeof(float))};
+  std::vector<std::string> lines(kCount);
+  for (int i = 0; i < kCount; ++i) {
+    const int at = reversed ? kCount - 1 - i : i;
+    for (int k = 0; k < kWidth; ++k)
+      x.as<float>()[static_cast<size_t>(at * kWidth + k)] = i == 9 ? 0.5f : std::sin(static_cast<float>((i == 5 ? 4 : i) * kWidth + k));
+    if (i == 12) x.as<float>()[static_cast<size_t>(at * kWidth)] = NAN;
+    lines[static_cast<size_t>(at)] = i % 10 == 0 ? "old\n" : "new\n";
+  }
+  std::string groups = "device\n";
+  for (const std::string& line : lines) groups += line;
+  spill(folder.file("groups-" + name + ".csv"), groups);
+  REQUIRE(write_npz(folder.file(name + ".npz"), std::vector<NamedTensor>{{"x", x}}));
+  spill(folder.file(name + ".toml"), "format = 'npz'\n[split.calib]\npaths = '" + name + ".npz'\ngroups = 'groups-" + name + ".csv'\n");
+  return folder.file(name + ".toml");
+}
+
+}  // namespace
+
+TEST_CASE("a calibration set is built, used, and known by its hash from then on") {
+  const TempFolder folder;
+  const std::string set = folder.file("set.toml"), other = folder.file("other.toml"), out = folder.file("q.lathe");
+  const std::vector<std::string> build{"calibrate", kModel, "--data", kData, "--build", "--samples", "40", "--pool", "calib", "--json", "-o"};
+  const auto to = [&](const std::string& path, const std::vector<std::string>& more) {
+    std::vector<std::string> all = build;
+    all.push_back(path);
+    all.insert(all.end(), more.begin(), more.end());
+    return json_of(run_lathe(all));
+  };
+  const Tree report = to(set, {});
+  const std::string hash = *report.find("set")->as_string();
+  CHECK(report.find("strata")->as_array()->size() == 10);
+  for (const Tree& s : *report.find("strata")->as_array()) CHECK(number(s, "picked") == 4);
+  CHECK(number(*report.find("held_out")->find("label=bag"), "samples") > 50);
+  CHECK(slurp(set).find("set = \"" + hash + "\"") != std::string::npos);
+  to(other, {"--threads", "2"});
+  CHECK(slurp(other) == slurp(set));
+  to(other, {"--seed", "7"});
+  CHECK(slurp(other) != slurp(set));
+  const auto quantized = run_lathe({"quantize", kModel, "--data", kData, "--samples-from", set, "-o", out});
+  REQUIRE_MESSAGE(quantized.status == 0, quantized.err);
+  CHECK(quantized.out.find("40 calibration samples of split 'calib'") != std::string::npos);
+  CHECK(run_lathe({"dump", out}).out.find(hash) != std::string::npos);
+  REQUIRE(run_lathe({"registry", "add", out, "--name", "v1", "--registry", folder.file("r")}).status == 0);
+  CHECK(run_lathe({"registry", "show", "v1", "--registry", folder.file("r")}).out.find("\"calibration_hash\": \"" + hash) != std::string::npos);
+  std::string changed = slurp(set);
+  changed.erase(changed.find("samples = [\n") + 12, 38);
+  spill(other, changed);
+  check_refused(run_lathe({"calibrate", kModel, "--data", kData, "--samples-from", other}), {"other.toml: its samples are not those of set"});
+  check_refused(run_lathe({"calibrate", kModel, "--data", kData, "--build", "--pool", "test"}), {"--pool is 'test'"});
+  check_refused(run_lathe({"calibrate", kModel, "--data", kData, "--build", "--by", "hour"}), {"no column 'hour'", "'label'"});
+  check_refused(run_lathe({"calibrate", kModel, "--data", kData, "--build", "--samples", "5"}), {"10 strata for a set of 5 samples"});
+}
+
+TEST_CASE("building refuses duplicates, constants and NaN by name, and the pool's order does not change a byte") {
+  const TempFolder folder;
+  const auto build = [&](const std::string& name, bool reversed) {
+    const std::string data = small_pool(folder, name, reversed);
+    return json_of(run_lathe({"calibrate", kModel, "--data", data, "--build", "--by", "device", "--samples", "20", "--json", "-o",
+                              folder.file(name + ".set")}));
+  };
+  const Tree report = build("a", false);
+  CHECK(number(report, "usable") == 57);
+  const auto& refused = *report.find("refused")->as_array();
+  REQUIRE(refused.size() == 3);
+  const auto line = [&](size_t i) { return *refused[i].find("sample")->as_string() + ": " + *refused[i].find("reason")->as_string(); };
+  CHECK(line(0).find("sample 5: duplicate") != std::string::npos);
+  CHECK(line(1).find("sample 9: constant") != std::string::npos);
+  CHECK(line(2).find("sample 12: NaN or infinity") != std::string::npos);
+  CHECK(number((*report.find("strata")->as_array())[1], "picked") == 6);  // device=old: all there are
+  build("b", true);
+  CHECK(slurp(folder.file("a.set")) == slurp(folder.file("b.set")));
+  const std::vector<std::string> calibrate{"calibrate", kModel, "--data", folder.file("a.toml")};
+  check_refused(run_lathe(calibrate), {"sample 12: element 0 is NaN or infinite"});
+  std::vector<std::string> skipping = calibrate;
+  skipping.insert(skipping.end(), {"--on-nan", "skip"});
+  const auto skipped = run_lathe(skipping);
+  REQUIRE_MESSAGE(skipped.status == 0, skipped.err);
+  CHECK(skipped.out.find("sample 12: tensor 'image' holds NaN or infinity") != std::string::npos);
+  CHECK(skipped.out.find("59 samples of split 'calib'") != std::string::npos);
+}

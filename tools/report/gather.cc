@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <map>
 
-#include "base/cancel.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "graph/pass.h"
@@ -83,13 +82,9 @@ Result<void> add_noise(const ReportRequest& r, Graph changed, const Dataset& dat
   LATHE_TRY(Graph reference, load_graph(r.baseline, r.import));
   LATHE_CHECK_OK(run_passes(reference, lowering_passes()));
   LATHE_CHECK_OK(run_passes(changed, lowering_passes()));
-  LATHE_TRY(const auto matching, match_inputs(graph_inputs(changed), changed.metadata, data));
-  SampleSource source;
-  source.count = report->noise_samples = std::min<uint64_t>(r.noise_samples, split.size());
-  source.fill = [&](uint64_t i, const std::vector<void*>& inputs) -> Result<void> {
-    for (size_t k = 0; k < matching.size(); ++k) LATHE_CHECK_OK(split.fill(matching[k], i, inputs[k]));
-    return check_cancelled();
-  };
+  LATHE_TRY(auto matching, match_inputs(graph_inputs(changed), changed.metadata, data));
+  const SampleSource source = first_samples(split, std::move(matching), r.noise_samples);
+  report->noise_samples = source.count;
   LATHE_TRY(const std::vector<LayerNoise> noise, layer_noise(reference, changed, source, session));
   std::map<std::string, double> by_node;
   for (const LayerNoise& n : noise) by_node[n.node] = n.sqnr_db;

@@ -8,6 +8,7 @@
 #include "quant/grid.h"
 #include "quant/observed.h"
 #include "tools/calibration.h"
+#include "tools/calibration_build.h"
 #include "tools/model.h"
 #include "tools/table.h"
 #include "tools/verb.h"
@@ -19,6 +20,7 @@ struct Options {
   std::string model, output;
   bool json = false;
   CalibrationFlags calibration;
+  BuildFlags build;
   SessionFlags session;
   ImportFlags import;
 };
@@ -46,7 +48,7 @@ void print_json(const CalibrationRun& run) {
 }
 
 void print_text(const CalibrationRun& run) {
-  if (!run.note.empty()) std::printf("note: %s\n", run.note.c_str());
+  for (const std::string& note : run.notes) std::printf("note: %s\n", note.c_str());
   Table table({"tensor", "min", "max", "scale", "zero_point", "observer"});
   for (const auto& [name, observer] : run.calibration.tensors) {
     if (observer.empty()) continue;
@@ -69,13 +71,14 @@ Result<void> run(const Options& o) {
   LATHE_TRY(Graph graph, load_graph(o.model, o.import));
   Graph lowered = graph;
   LATHE_CHECK_OK(run_passes(lowered, lowering_passes()));
+  if (o.build.build) return build_set(lowered, o.calibration, o.build, session, o.output, o.json);
   LATHE_TRY(const CalibrationRun calibrated, run_calibration(lowered, o.calibration, session));
   if (o.json)
     print_json(calibrated);
   else
     print_text(calibrated);
   if (o.output.empty()) return {};
-  store_preprocessing(calibrated.data, &graph.metadata);
+  store_origin(calibrated, &graph.metadata);
   WriteOptions options;
   options.calib = observed_values(calibrated.calibration);
   return write_model(o.output, graph, options);
@@ -85,10 +88,12 @@ Action setup(Arguments& args) {
   auto o = std::make_shared<Options>();
   args.option("model", o->model, ".lathe, .onnx or .tflite file (float)").required();
   args.option("-o,--output", o->output,
-              ".lathe file to write: the model with its ranges, which `quantize` then takes without --data");
+              ".lathe file to write: the model with its ranges, which `quantize` then takes without --data; with --build, the "
+              "set's .toml file");
   args.flag("--json", o->json, "print JSON");
   o->calibration.add_to(args);
   args.find("--data").required();
+  o->build.add_to(args);
   o->session.add_to(args);
   o->import.add_to(args);
   return [o] { return run(*o); };

@@ -33,7 +33,8 @@ struct Options {
 };
 
 void print_text(const Options& o, const QuantizeResult& result, const Ranges& ranges) {
-  if (ranges.run && !ranges.run->note.empty()) std::printf("note: %s\n", ranges.run->note.c_str());
+  if (ranges.run)
+    for (const std::string& note : ranges.run->notes) std::printf("note: %s\n", note.c_str());
   Table table({"node", "op", "type", "MACs %", "why float"});
   size_t int8 = 0;
   double share = 0;
@@ -109,7 +110,7 @@ Result<void> run_dynamic(const Options& o, const Graph& graph, const KeepList& k
 // INT8, FP16 or FP32 by operator; `ranges` came from a data set.
 Result<void> run_mixed(const Options& o, Graph& graph, const KeepList& keep, const Ranges& ranges, const SessionOptions& session,
                        WriteOptions options) {
-  store_preprocessing(ranges.run->data, &graph.metadata);
+  store_origin(*ranges.run, &graph.metadata);
   const QuantizeOptions quantize{.per_channel = !o.per_tensor, .keep_float = keep.entries};
   LATHE_TRY(MixedChoice choice, o.mixed.choose(o.model, graph, ranges.table, ranges.run->data, quantize, session));
   keep.store(&choice.result.graph.metadata);
@@ -148,7 +149,7 @@ Result<void> run(const Options& o) {
   keep.store(&result.graph.metadata);
   options.calib = ranges.observed;
   if (ranges.run) {
-    store_preprocessing(ranges.run->data, &result.graph.metadata);
+    store_origin(*ranges.run, &result.graph.metadata);
     LATHE_TRY(options.tests, make_self_checks(result.graph, ranges.run->data, session));
   }
   return write_result(o, result, ranges, options);

@@ -10,6 +10,7 @@
 #include "data/preprocess.h"
 #include "graph/file/model_file.h"
 #include "lathe/version.h"
+#include "tools/calibration.h"
 #include "tools/keep_list.h"
 #include "tools/model.h"
 #include "tools/table.h"
@@ -115,7 +116,7 @@ Result<void> add(const Options& o) {
   v.tool = std::string("lathe ") + LATHE_VERSION_TEXT;
   v.command = o.command;
   if (const auto metadata = read_metadata(o.file))
-    for (const char* key : {kPreprocessingHashKey, kKeepHashKey})
+    for (const char* key : {kPreprocessingHashKey, kCalibrationHashKey, kKeepHashKey})
       if (const auto it = metadata->find(key); it != metadata->end()) v.facts[key] = it->second;
   if (const std::string precision = precision_of(o.file); !precision.empty()) v.facts[kPrecisionFact] = precision;
   LATHE_CHECK_OK(read_figures(o, &v));

@@ -5,7 +5,6 @@
 #include <memory>
 
 #include "base/atomic_file.h"
-#include "base/cancel.h"
 #include "base/json.h"
 #include "base/progress.h"
 #include "graph/lower/load.h"
@@ -63,16 +62,12 @@ class Bench {
     request_.limit = o.limit;
     request_.progress = "";
     quantize_.per_channel = !o.per_tensor;
-    source_.count = std::min<uint64_t>(o.limit, split.size());
   }
 
   Result<Study> run() {
     LATHE_TRY(request_.metric, parse_metric(options_.metric));
-    LATHE_TRY(matching_, match_inputs(graph_inputs(graph_), graph_.metadata, data_));
-    source_.fill = [this](uint64_t i, const std::vector<void*>& inputs) -> Result<void> {
-      for (size_t k = 0; k < matching_.size(); ++k) LATHE_CHECK_OK(split_.fill(matching_[k], i, inputs[k]));
-      return check_cancelled();
-    };
+    LATHE_TRY(auto matching, match_inputs(graph_inputs(graph_), graph_.metadata, data_));
+    source_ = first_samples(split_, std::move(matching), options_.limit);
     Study study;
     study.has_metric = request_.metric.wants_label() ? split_.has_labels() : split_.has_targets();
     study.samples = source_.count;
@@ -141,7 +136,6 @@ class Bench {
   RangeTable ranges_;
   QuantizeOptions quantize_;
   EvalRequest request_;
-  std::vector<size_t> matching_;
   SampleSource source_;
   ModelScores baseline_;
   std::optional<SampleRunner> reference_;  // of the float graph
