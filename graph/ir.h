@@ -34,7 +34,8 @@ using Attrs = std::variant<NoAttrs, Conv2dAttrs, FullyConnectedAttrs, BatchNormA
                            ExtentsAttrs, TargetDimsAttrs, BorderAttrs, TileAttrs, GatherNdAttrs, ScatterAttrs, TensorScatterAttrs, UniqueAttrs, OneHotAttrs,
                            ReverseSequenceAttrs, Col2ImAttrs, ArgMaxPoolAttrs, ResizeAttrs, RoiAlignAttrs, EinsumAttrs,
                            QuantizeLinearAttrs, DequantizeLinearAttrs,
-                           RecurrentAttrs, MaskedSoftmaxAttrs, LinearAttentionAttrs, NmsAttrs>;
+                           RecurrentAttrs, MaskedSoftmaxAttrs, LinearAttentionAttrs, NmsAttrs, PackAttrs,
+                           Conv2dWeightGradAttrs>;
 // The attribute struct of `op` with its defaults.
 Attrs default_attrs(Op op);
 

@@ -114,6 +114,13 @@ constexpr Arity op_arity(Op op) {
     case Op::kLinearAttention: return {3, 6, 3, 2};
     case Op::kNonMaxSuppression: return {2, 5, 2, 2};
     case Op::kAssign: return {2, 2, 2, 0};  // variable, value
+    case Op::kPack: return {1, 1, 1, 1};
+    case Op::kConv2dWeightGrad:
+    case Op::kMaxPool2dGrad:
+    case Op::kAvgPool2dGrad:
+    case Op::kClampGrad: return {2, 2, 2, 1};  // x (ClampGrad: y), dy
+    case Op::kBatchNormTrain: return {3, 3, 3, 3};
+    case Op::kBatchNormGrad: return {5, 5, 5, 3};
     case Op::kExtents:
     case Op::kTrim:
     case Op::kExpand:

@@ -412,6 +412,47 @@ struct NmsAttrs {
   constexpr bool operator==(const NmsAttrs&) const = default;
 };
 
+// How weights, or a vector over output channels, that are made when the program runs are packed: the members of ConvPacking
+// (runtime/exec/conv_geometry.h). Lowering emits it for layers whose weights are no constants.
+struct PackAttrs {
+  static constexpr bool kEmpty = false;
+  int32_t vector = 0;
+  int32_t depthwise = 0;
+  int32_t groups = 1;
+  int32_t n = 1;
+  int32_t segs = 1;
+  int32_t seg_k = 1;
+  int32_t kernel[2] = {1, 1};
+  template <class Self, class V> static constexpr void visit(Self& s, V&& v) {
+    v("vector", s.vector);
+    v("depthwise", s.depthwise);
+    v("groups", s.groups);
+    v("n", s.n);
+    v("segs", s.segs);
+    v("seg_k", s.seg_k);
+    v("kernel", s.kernel);
+  }
+  constexpr bool operator==(const PackAttrs&) const = default;
+};
+
+// The convolution whose weights the gradient is of: its attributes, and the size of its kernel, which x and dy do not tell.
+struct Conv2dWeightGradAttrs {
+  static constexpr bool kEmpty = false;
+  int32_t kernel[2] = {1, 1};
+  int32_t stride[2] = {1, 1};
+  int32_t dilation[2] = {1, 1};
+  int32_t pad[4] = {0, 0, 0, 0};
+  int32_t groups = 1;
+  template <class Self, class V> static constexpr void visit(Self& s, V&& v) {
+    v("kernel", s.kernel);
+    v("stride", s.stride);
+    v("dilation", s.dilation);
+    v("pad", s.pad);
+    v("groups", s.groups);
+  }
+  constexpr bool operator==(const Conv2dWeightGradAttrs&) const = default;
+};
+
 // Linear attention with a carried state (graph/ops/attention.cc): y = scale * state^T q.
 struct LinearAttentionAttrs {
   static constexpr bool kEmpty = false;

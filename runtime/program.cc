@@ -131,11 +131,8 @@ Status check_dims(const Program& p) {
   return {};
 }
 
-// Bytes in WEIGHTS: constants must be there whole; a variable without any starts as zeros.
-Status check_stored(const Program& p, uint32_t index, const ProgramTensor& t) {
-  if (t.kind == TensorKind::kVariable && t.stored_bytes == 0) return {};
-  const uint64_t end = static_cast<uint64_t>(t.offset_units) * kUnitBytes + t.stored_bytes;
-  if (end > p.weights().size) return corrupt(index, end, p.weights().size);
+// Constant dims, whose elements fit stored_bytes.
+Status check_size(const Program& p, uint32_t index, const ProgramTensor& t) {
   Shape shape;
   shape.rank = t.rank;
   for (uint32_t i = 0; i < t.rank; ++i) {
@@ -149,6 +146,14 @@ Status check_stored(const Program& p, uint32_t index, const ProgramTensor& t) {
   if (t.layout == Layout::kPadded16) least = (least + 15) / 16 * 16;
   least *= dtype_bytes(t.dtype);
   return least <= t.stored_bytes ? Status{} : corrupt(index, least, t.stored_bytes);
+}
+
+// Bytes in WEIGHTS: constants must be there whole; a variable without any starts as zeros.
+Status check_stored(const Program& p, uint32_t index, const ProgramTensor& t) {
+  if (t.kind == TensorKind::kVariable && t.stored_bytes == 0) return {};
+  const uint64_t end = static_cast<uint64_t>(t.offset_units) * kUnitBytes + t.stored_bytes;
+  if (end > p.weights().size) return corrupt(index, end, p.weights().size);
+  return check_size(p, index, t);
 }
 
 Status check_quant(uint32_t index, const ProgramTensor& t) {
@@ -175,7 +180,8 @@ Status check_tensors(const Program& p) {
       return corrupt(i, static_cast<uint32_t>(TensorKind::kTemporary), static_cast<uint32_t>(t.kind));
     if (t.layout > Layout::kDwConvF16)
       return {Code::kVersion, i, static_cast<uint32_t>(Layout::kDwConvF16), static_cast<uint32_t>(t.layout)};
-    if (t.layout != Layout::kPlain && t.kind != TensorKind::kConstant) return corrupt(i, 0, static_cast<uint32_t>(t.layout));
+    if (t.layout != Layout::kPlain && t.kind != TensorKind::kConstant && t.kind != TensorKind::kTemporary)
+      return corrupt(i, 0, static_cast<uint32_t>(t.layout));
     if ((t.flags & ~(kTensorHasQuant | kTensorForeignRead)) != 0)
       return {Code::kVersion, i, kTensorHasQuant | kTensorForeignRead, t.flags};
     if (t.rank > kMaxRank) return corrupt(i, kMaxRank, t.rank);
@@ -184,6 +190,7 @@ Status check_tensors(const Program& p) {
     Status s;
     if ((t.flags & kTensorHasQuant) != 0 && !(s = check_quant(i, t)).ok()) return s;
     if ((t.kind == TensorKind::kConstant || t.kind == TensorKind::kVariable) && !(s = check_stored(p, i, t)).ok()) return s;
+    if (is_packed_temporary(t) && !(s = check_size(p, i, t)).ok()) return s;
     if (t.kind == TensorKind::kConstant || t.kind == TensorKind::kTemporary) continue;
     const uint32_t kind = static_cast<uint32_t>(t.kind) - static_cast<uint32_t>(TensorKind::kInput);
     if (t.port >= port_count[kind] || !ports.add(first_port[kind] + t.port)) return corrupt(i, port_count[kind], t.port);

@@ -67,10 +67,15 @@ struct ProgramTensor {
   uint8_t reserved[3];
   uint32_t dims[kMaxRank];  // indices of ProgramDims; canonical dims, whatever the layout
   uint32_t offset_units;    // constants and a variable's initial value: where in WEIGHTS
-  uint32_t stored_bytes;    // constants: bytes there, padding included
+  uint32_t stored_bytes;    // constants: bytes there, padding included; temporaries that a Pack makes: bytes they take
   uint32_t port;            // inputs, outputs, variables: position among their kind
   QuantParams quant;        // per tensor; per-channel scales are operands of the step
 };
+
+// Made by a Pack: canonical dims, but as large as its layout needs.
+inline bool is_packed_temporary(const ProgramTensor& t) {
+  return t.kind == TensorKind::kTemporary && t.layout != Layout::kPlain;
+}
 
 struct ProgramStep {
   uint16_t op;

@@ -15,7 +15,8 @@ namespace {
 
 Result<ConvPacking> packing_of(const Graph& graph, const Node& node) {
   const Value& w = graph.value(node.inputs[1]);
-  if (w.kind != ValueKind::kConstant) return fail(Code::kUnsupported, "weight '" + w.name + "' is not constant");
+  if (w.kind != ValueKind::kConstant && w.type.dtype != DType::kF32)
+    return fail(Code::kUnsupported, "weight '" + w.name + "' is not constant");
   LATHE_TRY(const std::vector<int64_t> dims, static_dims(graph, node.inputs[1]));
   int64_t elems = 1;
   for (int64_t d : dims) {
@@ -70,22 +71,51 @@ Result<uint32_t> vector_tensor(Lowering& state, std::span<const T> v, DType dtyp
       dims);
 }
 
+// A Pack of weights, or (`vector`) of a vector over output channels, that are known only when the program runs.
+Result<uint32_t> packed_when_run(Lowering& state, const Node& node, const ConvPacking& packing, ValueId v, bool vector) {
+  const Value& value = state.graph.value(v);
+  if (value.type.dtype != DType::kF32) return fail(Code::kUnsupported, "'" + value.name + "' is not constant");
+  const auto number = [](uint32_t n) { return static_cast<int32_t>(n); };
+  const PackAttrs attrs{.vector = vector,
+                        .depthwise = packing.depthwise,
+                        .groups = number(packing.groups),
+                        .n = number(packing.n),
+                        .segs = number(packing.segs),
+                        .seg_k = number(packing.seg_k),
+                        .kernel = {number(packing.kh), number(packing.kw)}};
+  ImageWriter::TensorSpec spec{.dtype = DType::kF32, .kind = TensorKind::kTemporary, .value = v};
+  spec.layout = vector ? Layout::kPadded16 : packing.depthwise ? Layout::kDwConvF32 : Layout::kGemmF32;
+  spec.packed_bytes = (vector ? packing.vector_elems() : packing.packed_f32_elems()) * 4;
+  LATHE_TRY(const uint32_t from, state.operand(v));
+  LATHE_TRY(const uint32_t to, state.writer.tensor(spec, value.type.dims));
+  LATHE_CHECK_OK(state.writer.step({Op::kPack, attrs, {from}, {to}, Dim{}, {node.name, op_name(Op::kPack), 0}}));
+  return to;
+}
+
+bool is_constant(const Graph& graph, ValueId v) { return graph.value(v).kind == ValueKind::kConstant; }
+
 // Float and half precision: T is float or uint16_t. Biases are float32.
 template <class T>
 Result<void> lower_real(Lowering& state, const Node& node, const ConvPacking& packing) {
   constexpr bool kHalf = sizeof(T) == 2;
   constexpr DType kDType = kHalf ? DType::kF16 : DType::kF32;
   const Graph& graph = state.graph;
-  LATHE_TRY(const auto w, constant_of<T>(graph, node.inputs[1], kDType, packing.weight_elems(), "weight"));
-  std::vector<T> packed(packing.packed_f32_elems());
-  if constexpr (kHalf) packing.pack_f16(w.data(), packed.data());
-  else packing.pack_f32(w.data(), packed.data());
-  const Layout layout = packing.depthwise ? (kHalf ? Layout::kDwConvF16 : Layout::kDwConvF32)
-                                          : (kHalf ? Layout::kGemmF16 : Layout::kGemmF32);
   std::vector<uint32_t> in(4, kNoTensor);
   LATHE_TRY(in[0], state.operand(node.inputs[0]));
-  LATHE_TRY(in[1], weight_tensor(state, packed, kDType, layout, packing, node.inputs[1]));
-  if (const ValueId b = optional_input(node, 2); b != kNoId) {
+  if (is_constant(graph, node.inputs[1])) {
+    LATHE_TRY(const auto w, constant_of<T>(graph, node.inputs[1], kDType, packing.weight_elems(), "weight"));
+    std::vector<T> packed(packing.packed_f32_elems());
+    if constexpr (kHalf) packing.pack_f16(w.data(), packed.data());
+    else packing.pack_f32(w.data(), packed.data());
+    const Layout layout = packing.depthwise ? (kHalf ? Layout::kDwConvF16 : Layout::kDwConvF32)
+                                            : (kHalf ? Layout::kGemmF16 : Layout::kGemmF32);
+    LATHE_TRY(in[1], weight_tensor(state, packed, kDType, layout, packing, node.inputs[1]));
+  } else {
+    LATHE_TRY(in[1], packed_when_run(state, node, packing, node.inputs[1], false));
+  }
+  if (const ValueId b = optional_input(node, 2); b != kNoId && !is_constant(graph, b)) {
+    LATHE_TRY(in[2], packed_when_run(state, node, packing, b, true));
+  } else if (b != kNoId) {
     LATHE_TRY(const auto bias, constant_of<float>(graph, b, DType::kF32, packing.groups * packing.n, "bias"));
     LATHE_TRY(in[2], vector_tensor(state, bias, DType::kF32, packing, b));
   }

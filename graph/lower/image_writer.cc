@@ -73,6 +73,7 @@ Result<uint32_t> ImageWriter::tensor(const TensorSpec& spec, std::span<const Dim
   t.rank = static_cast<uint8_t>(dims.size());
   t.layout = spec.layout;
   t.port = spec.port;
+  t.stored_bytes = spec.packed_bytes;
   if (spec.quant) {
     t.flags |= kTensorHasQuant;
     t.quant = *spec.quant;

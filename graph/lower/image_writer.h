@@ -22,6 +22,7 @@ class ImageWriter {
     uint32_t port = 0;
     ValueId value = kNoId;  // the graph value that it is, or is made from
     std::optional<ConvPacking> packing = {};  // of packed constants
+    uint32_t packed_bytes = 0;                // of temporaries in a packed layout
   };
   // Errors: kUnsupported (a dim that does not fit 32 bits, a rank over kMaxRank, more than kMaxTensors tensors).
   Result<uint32_t> tensor(const TensorSpec& spec, std::span<const Dim> dims);

@@ -5,11 +5,11 @@
 namespace lathe {
 namespace {
 
-// A constant operand with a layout and a stored size.
+// A constant operand, or one that a Pack made, with a layout and a stored size.
 Status check_constant(const PrepareInput& in, uint32_t operand, DType dtype, Layout layout, uint32_t bytes) {
   if (!in.has(operand)) return {Code::kCorrupt, 0, operand, 0};
   const ProgramTensor& t = in.tensor(operand);
-  if (t.kind != TensorKind::kConstant)
+  if (t.kind != TensorKind::kConstant && !is_packed_temporary(t))
     return {Code::kUnsupported, 0, static_cast<uint32_t>(TensorKind::kConstant), static_cast<uint32_t>(t.kind)};
   if (t.dtype != dtype) return {Code::kUnsupported, 0, static_cast<uint32_t>(dtype), static_cast<uint32_t>(t.dtype)};
   if (t.layout != layout) return {Code::kUnsupported, 0, static_cast<uint32_t>(layout), static_cast<uint32_t>(t.layout)};

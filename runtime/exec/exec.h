@@ -24,6 +24,8 @@
 //                                   q = i - 128)
 //   Softmax s8: x, table (u16[256], entry d is rne(65535 * exp(-s d)) for d = max - q)
 //   LayerNorm: x, scale, bias*; s8: x, g, b (f32: scale and bias over the result's scale; both are there)
+//   Pack: what Conv2d, ConvTranspose2d and FullyConnected take as w or bias, float32, in canonical form; its result is the packed
+//                                   one, in place of a constant
 //   Reshape, Expand, Trim: x (target dims and counts are the output tensor's); Range: start, limit, delta
 //   all others: the graph's operands; attributes as in runtime/attrs.h
 // A constant with quantization parameters lies as s8 whatever the plan's storage; ops that cannot read it so refuse it

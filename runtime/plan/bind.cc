@@ -45,7 +45,10 @@ class Binder {
 
  private:
   const Shape& shape(uint32_t t) const { return out_.dims.shapes[t]; }
-  uint32_t bytes_of(uint32_t t) const { return shape(t).elems() * dtype_bytes(p_.tensor(t).dtype); }
+  uint32_t bytes_of(uint32_t t) const {
+    const ProgramTensor& x = p_.tensor(t);
+    return is_packed_temporary(x) ? x.stored_bytes : shape(t).elems() * dtype_bytes(x.dtype);
+  }
   bool flipped(uint32_t t) const {
     const ProgramTensor& x = p_.tensor(t);
     return o_.storage == kernels::Storage::kU8 && x.dtype == DType::kS8 && (x.flags & kTensorHasQuant) != 0;

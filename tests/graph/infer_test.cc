@@ -333,6 +333,7 @@ const InferCase kCases[] = {
 #include "tests/graph/infer_cases_integer.inc"
 #include "tests/graph/infer_cases_move.inc"
 #include "tests/graph/infer_cases_seq.inc"
+#include "tests/graph/infer_cases_grad.inc"
 };
 
 // Text of a graph with one node, whose results are left to inference.

@@ -4,6 +4,7 @@
 #include <memory>
 #include <set>
 
+#include "graph/grad/gradient.h"
 #include "graph/import/onnx/onnx_fields.h"
 #include "graph/op_def.h"
 #include "tools/verb.h"
@@ -131,8 +132,9 @@ void print_ops() {
   std::printf("## Operators of the intermediate representation\n\n");
   std::printf("| operator | number | element types | quantized form | half precision | gradient |\n|---|---|---|---|---|---|\n");
 #define LATHE_OP(name, number, attrs)                                                                    \
-  std::printf("| %s | %d | %s | %s | %s | no |\n", #name, number, types_of(op_def(Op::k##name)).c_str(), \
-              quantized_form(op_def(Op::k##name)).c_str(), half_form(op_def(Op::k##name)));
+  std::printf("| %s | %d | %s | %s | %s | %s |\n", #name, number, types_of(op_def(Op::k##name)).c_str(), \
+              quantized_form(op_def(Op::k##name)).c_str(), half_form(op_def(Op::k##name)),                              \
+              has_gradient(Op::k##name) ? "yes" : "no");
 #include "runtime/ops.def"
 #undef LATHE_OP
 }

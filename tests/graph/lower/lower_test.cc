@@ -227,7 +227,7 @@ TEST_CASE("sums that could leave int32 are refused, naming node and channel") {
 }
 
 TEST_CASE("what cannot be lowered is named") {
-  CHECK(lower_error("input %x : f32[1,4]\ninput %w : f32[3,4]\n%y = FullyConnected \"fc\" (%x, %w)\noutput %y\n") ==
+  CHECK(lower_error("input %x : f16[1,4]\ninput %w : f16[3,4]\n%y = FullyConnected \"fc\" (%x, %w)\noutput %y\n") ==
         "FullyConnected 'fc': weight 'w' is not constant");
   CHECK(
       lower_error(

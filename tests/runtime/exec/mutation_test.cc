@@ -108,6 +108,15 @@ TEST_CASE("changed bytes of any operator end in an error or in a run within boun
              {bytes, tensor_of(DType::kU8, {3, 2, 2, 7}, std::vector<uint8_t>(84, 9)), zero},
              like(DType::kS32, {2, 5, 6, 3})},
             windows, &count);
+  const TestTensor dy = random_f32({2, 3, 6, 4}, 9);
+  mutate_op({Op::kConv2dWeightGrad, {x, dy}, like(DType::kF32, {4, 3, 1, 7})}, Conv2dWeightGradAttrs{.kernel = {3, 1}}, &count);
+  mutate_op({Op::kMaxPool2dGrad, {x, x}, y}, pool, &count);
+  mutate_op({Op::kAvgPool2dGrad, {x, x}, y}, pool, &count);
+  mutate_op({Op::kClampGrad, {x, x}, y}, ClampAttrs{}, &count);
+  OpCase train{Op::kBatchNormTrain, {x, vector, vector}, y}, train_grad{Op::kBatchNormGrad, {x, x, vector, vector, vector}, y};
+  train.more_outputs = train_grad.more_outputs = {like(DType::kF32, {7}), like(DType::kF32, {7})};
+  mutate_op(train, norm, &count);
+  mutate_op(train_grad, norm, &count);
   MESSAGE(count.refused << " refused, " << count.ran << " ran");
   CHECK(count.refused > 1000);
   CHECK(count.ran > 1000);

@@ -1,0 +1,68 @@
+// Rules of ops that move elements.
+#include "graph/grad/rule.h"
+
+namespace lathe::grad {
+
+void grad_reshape(Backward& b) { b.set(0, b.reshape_like(b.dy(), b.x())); }
+void grad_transpose(Backward& b) { b.set(0, b.transpose(b.dy(), inverse(b.attrs<PermAttrs>().perm))); }
+void grad_expand(Backward& b) { b.set(0, b.sum_to(b.dy(), b.x())); }
+void grad_trilu(Backward& b) { b.set(0, b.node(Op::kTrilu, b.attrs<TriluAttrs>(), {b.dy()})); }
+
+void grad_concat(Backward& b) {
+  const int32_t axis = b.attrs<AxisAttrs>().axis;
+  int32_t begin = 0;
+  for (size_t i = 0; i < b.node_of().inputs.size() && b.ok(); ++i) {
+    const int32_t end = begin + static_cast<int32_t>(b.extent(b.x(i), static_cast<size_t>(axis)));
+    if (b.wants(i)) b.set(i, b.node(Op::kSlice, SliceAttrs{{1, {axis}}, {1, {begin}}, {1, {end}}, {1, {1}}}, {b.dy()}));
+    begin = end;
+  }
+}
+
+// What was left out has no gradient: zeros around it.
+void grad_slice(Backward& b) {
+  const auto& a = b.attrs<SliceAttrs>();
+  PadAttrs pad;
+  pad.before.count = pad.after.count = static_cast<int32_t>(b.rank(b.x()));
+  for (int32_t i = 0; i < a.axes.count; ++i) {
+    if (a.steps[i] != 1) return b.fail(Code::kUnsupported, "its gradient needs steps of 1, one is " + std::to_string(a.steps[i]));
+    const size_t axis = static_cast<size_t>(a.axes[i]);
+    const int64_t size = b.extent(b.x(), axis), taken = b.extent(b.y(), axis);
+    const int64_t begin = std::min(std::max<int64_t>(a.begins[i] < 0 ? a.begins[i] + size : a.begins[i], 0), size);
+    pad.before.values[axis] = static_cast<int32_t>(begin);
+    pad.after.values[axis] = static_cast<int32_t>(size - begin - taken);
+  }
+  b.set(0, b.node(Op::kPad, pad, {b.dy()}));
+}
+
+void grad_pad(Backward& b) {
+  PadAttrs cut = b.attrs<PadAttrs>();
+  cut.value = 0;
+  for (int32_t i = 0; i < cut.before.count; ++i) {
+    cut.before.values[i] = -cut.before[i];
+    cut.after.values[i] = -cut.after[i];
+  }
+  b.set(0, b.node(Op::kPad, cut, {b.dy()}));
+}
+
+// Every row that was read adds its gradient to the row it came from; with the axis in front, ScatterNd does it.
+void grad_gather(Backward& b) {
+  if (b.wants(1)) return b.refuse(1, ": it is an index");
+  const size_t axis = static_cast<size_t>(b.attrs<AxisAttrs>().axis), rank = b.rank(b.x()), places = b.rank(b.x(1));
+  Ints rows, data;  // dy's axes: indices first; x's: `axis` first
+  for (size_t i = 0; i < places; ++i) rows.values[rows.count++] = static_cast<int32_t>(axis + i);
+  data.values[data.count++] = static_cast<int32_t>(axis);
+  for (size_t i = 0; i < rank; ++i) {
+    if (i == axis) continue;
+    rows.values[rows.count++] = static_cast<int32_t>(i < axis ? i : i + places - 1);
+    data.values[data.count++] = static_cast<int32_t>(i);
+  }
+  const ValueId zeros = b.zeros_like(b.transpose(b.x(), data));
+  std::vector<int64_t> target;
+  for (size_t i = 0; i < places; ++i) target.push_back(b.extent(b.x(1), i));
+  target.push_back(1);
+  const ScatterAttrs sum{.axis = 0, .reduction = static_cast<int32_t>(ScatterReduction::kAdd)};
+  const ValueId g = b.node(Op::kScatterNd, sum, {zeros, b.reshape(b.x(1), target), b.transpose(b.dy(), rows)});
+  b.set(0, b.transpose(g, inverse(data)));
+}
+
+}  // namespace lathe::grad
