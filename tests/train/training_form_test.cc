@@ -1,0 +1,109 @@
+// An imported network becomes one that trains: which constants are variables, what the statistics are after a run, and that a few
+// steps of SGD bring the loss down.
+#include <doctest/doctest.h>
+
+#include "graph/grad/gradient.h"
+#include "graph/grad/training_form.h"
+#include "graph/lower/load.h"
+#include "runtime/host/cpu.h"
+#include "train/losses.h"
+#include "train/optimizer.h"
+
+namespace lathe::test {
+namespace {
+
+constexpr int kBatch = 8, kPixels = 9;
+
+const char* const kNet = R"(graph {
+input %x : f32[8,3,3,1]
+input %labels : s32[8]
+input %rate : f32[]
+constant %w : f32[4,2,2,1] = [0.5, -0.25, 0.75, 0.1, -0.5, 0.3, 0.2, -0.7, 0.4, 0.6, -0.2, 0.1, -0.3, 0.8, -0.6, 0.2]
+constant %scale : f32[4] = [1, 0.5, 2, 1]
+constant %shift : f32[4] = [0, 0.1, -0.1, 0]
+constant %mean : f32[4] = [1, 2, 3, 4]
+constant %variance : f32[4] = splat 2
+constant %head : f32[2,4] = [0.5, -0.5, 0.25, 0.1, -0.3, 0.2, 0.4, -0.1]
+constant %bias : f32[2] = splat 0
+constant %half : f32[] = [0.5]
+%c = Conv2d (%x, %w)
+%n = BatchNorm "norm" (%c, %scale, %shift, %mean, %variance) {axis=3}
+%r = Clamp (%n) {lo=0}
+%m = Mean (%r) {axes=[1,2], keep_dims=0}
+%h = Mul (%m, %half)
+%y = FullyConnected (%h, %head, %bias)
+output %y
+output %c
+})";
+
+std::string names_of(const std::vector<Trained>& list) {
+  std::string names;
+  for (const Trained& t : list) names += t.constant + " ";
+  return names;
+}
+
+TEST_CASE("a network trains: parameters and statistics are variables, the loss falls") {
+  auto graph = parse_graph(kNet);
+  REQUIRE_MESSAGE(graph, graph.error().message);
+  const auto form = make_training_form(*graph, 0.25f);
+  REQUIRE_MESSAGE(form, form.error().message);
+  CHECK(names_of(form->parameters) == "w scale shift head bias ");
+  CHECK(names_of(form->statistics) == "mean variance ");
+  const auto loss = train::cross_entropy(*graph, graph->find_value("y"), graph->find_value("labels"));
+  REQUIRE_MESSAGE(loss, loss.error().message);
+  std::vector<ValueId> variables;
+  for (const Trained& t : form->parameters) variables.push_back(t.variable);
+  const auto gradients = add_gradients(*graph, *loss, variables);
+  REQUIRE_MESSAGE(gradients, gradients.error().message);
+  std::vector<train::Parameter> parameters;
+  for (size_t i = 0; i < variables.size(); ++i) parameters.push_back({variables[i], (*gradients)[i]});
+  const auto stepped = train::add_sgd(*graph, parameters, graph->find_value("rate"), {.momentum = 0.5f});
+  REQUIRE_MESSAGE(stepped, stepped.error().message);
+  graph->add_output(*loss);
+  for (const Trained& t : form->statistics) graph->add_output(t.variable);
+  REQUIRE(verify(*graph));
+  auto program = compile_for_host(*graph);
+  REQUIRE_MESSAGE(program, program.error().message);
+  auto session = HostSession::create(*program, {*machine_isa(), 1});
+  REQUIRE(session);
+  Shape image, labels;
+  image.rank = 4;
+  image.dims[0] = kBatch, image.dims[1] = image.dims[2] = 3, image.dims[3] = 1;
+  labels.rank = 1;
+  labels.dims[0] = kBatch;
+  const Shape shapes[] = {image, labels, {}};
+  REQUIRE((*session)->bind(shapes));
+
+  std::vector<float> x(kBatch * kPixels), y(kBatch * 2), conv(kBatch * 4 * 4), mean(4), variance(4);
+  std::vector<int32_t> classes(kBatch);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>((i * 7 + i / 9 * 5) % 11) / 5.0f - 1.0f;
+  for (size_t i = 0; i < classes.size(); ++i) classes[i] = static_cast<int32_t>(i % 3 == 0);
+  const float rate = 0.2f;
+  float first = 0, value = 0;
+  for (int step = 0; step < 60; ++step) {
+    const void* in[] = {x.data(), classes.data(), &rate};
+    void* out[] = {y.data(), conv.data(), &value, mean.data(), variance.data()};
+    REQUIRE((*session)->run(in, out));
+    if (step > 0) continue;
+    first = value;
+    for (size_t c = 0; c < 4; ++c) {
+      double sum = 0, squares = 0;
+      const double n = kBatch * 4;
+      for (size_t i = c; i < conv.size(); i += 4) sum += double{conv[i]};
+      for (size_t i = c; i < conv.size(); i += 4) squares += (double{conv[i]} - sum / n) * (double{conv[i]} - sum / n);
+      CHECK(double{mean[c]} == doctest::Approx(0.75 * static_cast<double>(c + 1) + 0.25 * sum / n).epsilon(1e-5));
+      CHECK(double{variance[c]} == doctest::Approx(0.75 * 2 + 0.25 * squares / (n - 1)).epsilon(1e-5));
+    }
+  }
+  CHECK(value < 0.5f * first);
+}
+
+TEST_CASE("what cannot be trained is said") {
+  auto graph = parse_graph("graph {\ninput %x : f32[2]\n%y = Tanh (%x)\noutput %y\n}");
+  REQUIRE(graph);
+  CHECK(make_training_form(*graph).error().message == "the network has no parameters to train");
+  CHECK(make_training_form(*graph, 0.0f).error().message == "momentum is 0.000000, must be above 0 and at most 1");
+}
+
+}  // namespace
+}  // namespace lathe::test
