@@ -18,20 +18,53 @@ void grad_concat(Backward& b) {
   }
 }
 
-// What was left out has no gradient: zeros around it.
+namespace {
+
+// The extents of v, -1 in place of one that is not constant.
+std::vector<int64_t> target_of(Backward& b, ValueId v) {
+  std::vector<int64_t> target;
+  bool open = false;
+  for (size_t i = 0; i < b.rank(v); ++i) {
+    const auto n = b.graph().dims().value(b.graph().value(v).type.dims[i]);
+    target.push_back(n || open ? b.extent(v, i) : -1);
+    open = open || !n;
+  }
+  return target;
+}
+
+// step - 1 zeros behind every element along `axis`.
+ValueId stretched(Backward& b, ValueId v, size_t axis, int32_t step) {
+  if (step == 1) return v;
+  std::vector<int64_t> target = target_of(b, v), apart = target;
+  apart.insert(apart.begin() + static_cast<std::ptrdiff_t>(axis) + 1, 1);
+  PadAttrs pad;
+  pad.before.count = pad.after.count = static_cast<int32_t>(apart.size());
+  pad.after.values[axis + 1] = step - 1;
+  target[axis] = b.extent(v, axis) * step;
+  return b.reshape(b.node(Op::kPad, pad, {b.reshape(v, apart)}), target);
+}
+
+}  // namespace
+
+// What was left out has no gradient: zeros between and around it.
 void grad_slice(Backward& b) {
   const auto& a = b.attrs<SliceAttrs>();
   PadAttrs pad;
   pad.before.count = pad.after.count = static_cast<int32_t>(b.rank(b.x()));
+  ValueId g = b.dy();
   for (int32_t i = 0; i < a.axes.count; ++i) {
-    if (a.steps[i] != 1) return b.fail(Code::kUnsupported, "its gradient needs steps of 1, one is " + std::to_string(a.steps[i]));
+    if (a.steps[i] < 1)
+      return b.fail(Code::kUnsupported, "its gradient needs steps above 0, one is " + std::to_string(a.steps[i]));
+    if (a.steps[i] > 1 && b.rank(b.x()) == kMaxRank)
+      return b.fail(Code::kUnsupported, "its gradient needs an axis more than there can be");
     const size_t axis = static_cast<size_t>(a.axes[i]);
-    const int64_t size = b.extent(b.x(), axis), taken = b.extent(b.y(), axis);
+    g = stretched(b, g, axis, a.steps[i]);
+    const int64_t size = b.extent(b.x(), axis), taken = b.extent(g, axis);
     const int64_t begin = std::min(std::max<int64_t>(a.begins[i] < 0 ? a.begins[i] + size : a.begins[i], 0), size);
     pad.before.values[axis] = static_cast<int32_t>(begin);
     pad.after.values[axis] = static_cast<int32_t>(size - begin - taken);
   }
-  b.set(0, b.node(Op::kPad, pad, {b.dy()}));
+  b.set(0, b.node(Op::kPad, pad, {g}));
 }
 
 void grad_pad(Backward& b) {
@@ -57,11 +90,10 @@ void grad_gather(Backward& b) {
     data.values[data.count++] = static_cast<int32_t>(i);
   }
   const ValueId zeros = b.zeros_like(b.transpose(b.x(), data));
-  std::vector<int64_t> target;
-  for (size_t i = 0; i < places; ++i) target.push_back(b.extent(b.x(1), i));
-  target.push_back(1);
+  const ValueId one = b.integers({1});
+  const ValueId tuples = places == 0 ? one : b.node(Op::kConcat, AxisAttrs{0}, {b.shape_of(b.x(1)), one});
   const ScatterAttrs sum{.axis = 0, .reduction = static_cast<int32_t>(ScatterReduction::kAdd)};
-  const ValueId g = b.node(Op::kScatterNd, sum, {zeros, b.reshape(b.x(1), target), b.transpose(b.dy(), rows)});
+  const ValueId g = b.node(Op::kScatterNd, sum, {zeros, b.node(Op::kReshape, NoAttrs{}, {b.x(1), tuples}), b.transpose(b.dy(), rows)});
   b.set(0, b.transpose(g, inverse(data)));
 }
 
