@@ -83,6 +83,11 @@ struct Value {
 
 class Graph;
 
+// Mean and deviation of a layer's channels over the data that the network was trained on, before residual and clamp.
+struct ChannelMoments {
+  std::vector<float> mean, deviation;
+};
+
 struct Node {
   Op op = Op::kReshape;
   Attrs attrs = {};
@@ -90,6 +95,7 @@ struct Node {
   std::vector<ValueId> outputs = {};
   std::vector<std::shared_ptr<const Graph>> regions = {};  // If and Loop; captures are explicit inputs
   std::string name = {};             // unique in the graph; the importer's own node name where it has one
+  std::shared_ptr<const ChannelMoments> moments = {};  // where a batch normalization was folded; not stored in files
   bool dead = false;
 };
 

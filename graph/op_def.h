@@ -84,6 +84,10 @@ struct OpDef {
   float (*reach)(const Attrs& attrs, size_t rank) = nullptr;
   // For ops with weights: operands are the same, only the weight becomes INT8. Null: none.
   const DynamicForm* dynamic = nullptr;
+  // For ops that do what a convolution does: the attributes of that convolution; a fully connected layer is one of single pixels.
+  Conv2dAttrs (*as_convolution)(const Attrs& attrs) = nullptr;
+  // Whether operands from the second on are constants that every channel (last axis) of the result is multiplied by and raised by.
+  bool channel_affine = false;
   HalfForm half = HalfForm::kNone;
   // Whether operand 1 picks rows (first axis) of operand 0. Null: no.
   bool (*takes_rows)(const Attrs& attrs) = nullptr;

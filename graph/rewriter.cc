@@ -103,6 +103,10 @@ void Rewriter::set_inputs(NodeId id, std::vector<ValueId> inputs) {
   if (!error_) set_node(id, graph_.nodes_[id].attrs, std::move(inputs));
 }
 
+void Rewriter::set_moments(NodeId node, ChannelMoments moments) {
+  graph_.nodes_[node].moments = std::make_shared<const ChannelMoments>(std::move(moments));
+}
+
 void Rewriter::set_node(NodeId id, Attrs attrs, std::vector<ValueId> inputs) {
   if (error_) return;
   for (const ValueId v : inputs) {

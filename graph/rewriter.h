@@ -29,6 +29,7 @@ class Rewriter {
   void set_attrs(NodeId node, Attrs attrs);
   // Both at once, where one without the other would give other types.
   void set_node(NodeId node, Attrs attrs, std::vector<ValueId> inputs);
+  void set_moments(NodeId node, ChannelMoments moments);
   // Moves a node down to directly before `before`. Its readers must stand behind that place.
   void move(NodeId node, NodeId before);
   // Names the node that makes `result`, and its one result with it unless that is a graph output or another value has the name.

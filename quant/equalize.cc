@@ -24,13 +24,9 @@ struct Weighted {
 std::optional<Weighted> weighted(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
   Weighted w{.node = id};
-  if (const auto* conv = std::get_if<Conv2dAttrs>(&node.attrs)) {
-    w.lo = conv->lo, w.hi = conv->hi, w.groups = conv->groups;
-  } else if (const auto* full = std::get_if<FullyConnectedAttrs>(&node.attrs)) {
-    w.lo = full->lo, w.hi = full->hi;
-  } else {
-    return {};
-  }
+  if (op_def(node.op).as_convolution == nullptr) return {};
+  const Conv2dAttrs conv = op_def(node.op).as_convolution(node.attrs);
+  w.lo = conv.lo, w.hi = conv.hi, w.groups = conv.groups;
   for (size_t i = 1; i < node.inputs.size(); ++i) {
     if (node.inputs[i] == kNoId) continue;
     const QuantRole role = quant_rule(op_def(node.op), i).role;
@@ -128,6 +124,8 @@ bool exchange(Graph& graph, const Weighted& a, const Weighted& b, EqualizedPair*
     const auto values = graph.value(bias_id).constant.as<float>();
     bias.assign(values.begin(), values.end());
   }
+  ChannelMoments moments;
+  if (graph.node(a.node).moments != nullptr) moments = *graph.node(a.node).moments;
   bool changed = false;
   for (size_t c = 0; c < first.count(); ++c) {
     const float r1 = first.reach(c), r2 = second.reach(c);
@@ -138,12 +136,17 @@ bool exchange(Graph& graph, const Weighted& a, const Weighted& b, EqualizedPair*
     first.scale(c, std::ldexp(1.0f, -exponent));
     second.scale(c, std::ldexp(1.0f, exponent));
     if (bias_id != kNoId) bias[c] = std::ldexp(bias[c], -exponent);
+    if (c < moments.mean.size()) {
+      moments.mean[c] = std::ldexp(moments.mean[c], -exponent);
+      moments.deviation[c] = std::ldexp(moments.deviation[c], -exponent);
+    }
   }
   pair->spread_after = spread(first, second);
   if (!changed) return false;
   Rewriter rewriter(graph);
   first.store(rewriter, a);
   second.store(rewriter, b);
+  if (!moments.mean.empty()) rewriter.set_moments(a.node, std::move(moments));
   if (bias_id != kNoId) {
     const Value& v = graph.value(bias_id);
     rewriter.set_input(a.node, a.bias, rewriter.constant(graph.fresh_name(v.name + ":equalized"), v.type, Constant::of(bias)));

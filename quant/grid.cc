@@ -33,6 +33,28 @@ double weight_scale(double weight_abs, double bias_abs, double input_scale, bool
   return s;
 }
 
+double squared_error(std::span<const float> row, double s) {
+  double sum = 0;
+  for (const float v : row) {
+    const double d = static_cast<double>(v) - s * std::clamp(std::nearbyint(static_cast<double>(v) / s), -127.0, 127.0);
+    sum += d * d;
+  }
+  return sum;
+}
+
+// The part of max|row| that the grid should reach.
+double best_reach(std::span<const float> row) {
+  constexpr int kSteps = 50;
+  const double most = max_abs(row);
+  if (!usable_scale(0.5 * most / 127.0)) return most;
+  double best = most, least = squared_error(row, most / 127.0);
+  for (int i = 1; i <= kSteps; ++i) {
+    const double reach = most * (1 - 0.01 * i), error = squared_error(row, reach / 127.0);
+    if (error < least) best = reach, least = error;
+  }
+  return best;
+}
+
 // Whether the factor between sums and results is the same float32 however it is computed: in double and rounded once, as here,
 // or multiplied and divided in float32.
 bool same_multiplier(float s, const WeightOptions& options) {
@@ -88,7 +110,7 @@ Result<QuantizedWeights> quantize_weights(std::span<const float> weights, std::s
     bool widened = false;
     const auto w = options.per_channel ? weights.subspan(c * row, row) : weights;
     const auto b = bias.empty() || !options.per_channel ? bias : bias.subspan(c, 1);
-    const auto scale = static_cast<float>(weight_scale(max_abs(w), max_abs(b), options.input_scale, &widened));
+    const auto scale = static_cast<float>(weight_scale(options.least_error ? best_reach(w) : max_abs(w), max_abs(b), options.input_scale, &widened));
     out.scales.push_back(settled_scale(scale, options));
     out.widened_channels += widened;
   }

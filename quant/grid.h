@@ -31,10 +31,12 @@ struct QuantizedWeights {
 struct WeightOptions {
   bool per_channel = true;
   float input_scale = 1, output_scale = 1;
+  bool least_error = false;  // scales that clip the largest weights where that makes the squared error of all smaller
 };
 
 // weights: `channels` equal rows; bias: empty or one per channel. The scale of a channel is max|w| / 127, widened where the bias
-// would exceed 2^30 steps of input_scale * scale; an all-zero channel takes the scale that represents its bias best. Scales then
+// would exceed 2^30 steps of input_scale * scale; an all-zero channel takes the scale that represents its bias best. With least_error the scale is the
+// best of max|w| / 127 times 1, 0.99, ..., 0.5 (a grid, as the error is not convex in it). Scales then
 // move by some units in the last place, until input_scale * scale / output_scale is the same float32 whether it is rounded once
 // or after each step, as runtimes differ in that. Error: NaN or infinity, naming the element.
 Result<QuantizedWeights> quantize_weights(std::span<const float> weights, std::span<const float> bias, uint32_t channels,

@@ -66,4 +66,21 @@ Result<std::vector<LayerNoise>> layer_noise(const Graph& reference, const Graph&
   return noise;
 }
 
+Result<double> output_sqnr(const Graph& reference, const Graph& changed, const SampleSource& source, const SessionOptions& session) {
+  LATHE_TRY(SampleRunner a, SampleRunner::create(reference, session));
+  LATHE_TRY(SampleRunner b, SampleRunner::create(changed, session));
+  const auto nothing = [](uint32_t, std::span<float>) {};
+  OutputDifference difference;
+  for (uint64_t i = 0; i < source.count; ++i) {
+    LATHE_CHECK_OK(a.run(source, i, nothing));
+    LATHE_CHECK_OK(b.run(source, i, nothing));
+    const auto wanted = a.outputs(), got = b.outputs();
+    for (size_t o = 0; o < wanted.size(); ++o) {
+      const size_t n = std::min(wanted[o].size(), got[o].size());
+      difference.add(wanted[o].first(n), got[o].first(n));
+    }
+  }
+  return difference.sqnr_db();
+}
+
 }  // namespace lathe

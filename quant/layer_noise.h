@@ -17,4 +17,8 @@ struct LayerNoise {
 Result<std::vector<LayerNoise>> layer_noise(const Graph& reference, const Graph& changed, const SampleSource& source,
                                             const SessionOptions& session);
 
+// SQNR of all float32 outputs over all samples, in dB; infinite: no difference. Outputs whose size depends on data are compared as far as
+// both go. Errors as above.
+Result<double> output_sqnr(const Graph& reference, const Graph& changed, const SampleSource& source, const SessionOptions& session);
+
 }  // namespace lathe

@@ -112,7 +112,7 @@ class Converter {
     const auto channels = source_.dims().value(w.type.dims[0]);
     if (!channels) return fail(Code::kUnsupported, "weight '" + w.name + "' has symbolic dims");
     auto q = quantize_weights(w.constant.as<float>(), bias_values, static_cast<uint32_t>(*channels),
-                              {.per_channel = options_.per_channel, .input_scale = input_scale, .output_scale = output_scale});
+                              {.per_channel = options_.per_channel, .input_scale = input_scale, .output_scale = output_scale, .least_error = options_.weight_mse});
     if (!q) return tl::unexpected(with_context(std::move(q.error()), "'" + w.name + "'"));
     widened_channels_ += q->widened_channels;
     const size_t n = q->scales.size();

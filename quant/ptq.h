@@ -14,6 +14,7 @@ namespace lathe {
 
 struct QuantizeOptions {
   bool per_channel = true;
+  bool weight_mse = false;  // weight scales of least squared error instead of those that reach the largest weight
   // Nodes that stay float: a node's name, a pattern with * and ?, or an op type (as ops.def names it, any case).
   std::vector<std::string> keep_float = {};
   // The same by id, for whoever tries one node after another.

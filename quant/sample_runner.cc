@@ -104,6 +104,8 @@ size_t SampleRunner::row(uint32_t tensor) const {
   return static_cast<size_t>(shape[shape.rank - 1]);
 }
 
+const Shape& SampleRunner::shape(uint32_t tensor) const { return state_->session->tensor_shape(tensor); }
+
 Result<void> SampleRunner::run(const SampleSource& source, uint64_t index, const Visitor& visit) {
   State& s = *state_;
   LATHE_CHECK_OK(source.fill(index, s.inputs.pointers));

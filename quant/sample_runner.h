@@ -34,6 +34,7 @@ class SampleRunner {
   std::span<const ValueId> activations() const { return activations_; }
   // Elements of the last axis. Requires: a rank of at least 1.
   size_t row(uint32_t tensor) const;
+  const Shape& shape(uint32_t tensor) const;
 
   // Runs sample `index`; `visit` sees float activations in the order of the program. Errors: the source's, the session's.
   Result<void> run(const SampleSource& source, uint64_t index, const Visitor& visit);

@@ -75,15 +75,20 @@ Result<Wanted> find_samples(const Dataset& data, const CalibrationFlags& flags) 
   return out;
 }
 
-Result<std::string> hash_without_skipped(const Wanted& wanted, const Calibration& calibration) {
-  std::vector<Hash128> contents;
+std::vector<uint32_t> without_skipped(const Wanted& wanted, const Calibration& calibration) {
+  std::vector<uint32_t> observed;
   size_t skipped = 0;
   for (size_t i = 0; i < wanted.samples.size(); ++i) {
-    if (skipped < calibration.skipped.size() && calibration.skipped[skipped].index == i) {
-      ++skipped;
-      continue;
-    }
-    LATHE_TRY(contents.emplace_back(), wanted.chosen.split->hash(wanted.samples[i]));
+    if (skipped < calibration.skipped.size() && calibration.skipped[skipped].index == i) ++skipped;
+    else observed.push_back(wanted.samples[i]);
+  }
+  return observed;
+}
+
+Result<std::string> hash_of_samples(const DataSplit& split, const std::vector<uint32_t>& samples) {
+  std::vector<Hash128> contents;
+  for (const uint32_t i : samples) {
+    LATHE_TRY(contents.emplace_back(), split.hash(i));
   }
   return to_hex(hash_of_set(std::move(contents)));
 }
@@ -109,7 +114,8 @@ Result<CalibrationRun> run_calibration(const Graph& graph, const CalibrationFlag
   for (const SkippedSample& s : calibration.skipped)
     run.notes.push_back("skipped " + split.where(wanted.samples[s.index]) + ": tensor '" + s.tensor + "' holds NaN or infinity");
   if (!calibration.skipped.empty()) run.notes.push_back(std::to_string(calibration.skipped.size()) + " samples were skipped");
-  LATHE_TRY(run.hash, hash_without_skipped(wanted, calibration));
+  run.observed = without_skipped(wanted, calibration);
+  LATHE_TRY(run.hash, hash_of_samples(split, run.observed));
   run.calibration = std::move(calibration);
   run.split = split.name();
   run.data = std::move(data);

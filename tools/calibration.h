@@ -36,6 +36,7 @@ struct CalibrationRun {
   Calibration calibration;
   Dataset data;
   std::string split;  // that was read
+  std::vector<uint32_t> observed;  // numbers of its samples, without those that were skipped
   std::vector<std::string> notes;  // why it is not the first choice, which samples were skipped
   std::string hash;                // of the samples that were observed
 };

@@ -175,7 +175,7 @@ class OnnxWriter:
         (kh, kw), pad = conv.kernel_size, list(conv.padding)
         y = self.node("Conv", conv_name, [x, self.constant(f"{conv_name}.weight", conv.weight)],
                       kernel_shape=[kh, kw], strides=list(conv.stride), pads=pad + pad,
-                      dilations=[1, 1], group=1)
+                      dilations=[1, 1], group=conv.groups)
         names = [self.constant(f"{bn_name}.{key}", tensor) for key, tensor in (
             ("scale", bn.weight), ("bias", bn.bias), ("mean", bn.running_mean), ("var", bn.running_var))]
         return self.node("BatchNormalization", bn_name, [y] + names, epsilon=float(bn.eps))
@@ -196,15 +196,20 @@ def to_onnx(model):
             x = w.conv_bn(block.shortcut[0], block.shortcut[1],
                           f"{at}.shortcut.conv", f"{at}.shortcut.bn", x)
         x = w.relu(f"{at}.relu2", w.node("Add", f"{at}.add", [y, x]))
+    return finish(w, x, model.fc, "fashion_resnet", "lathe examples/fashion/train.py")
+
+
+def finish(w, x, fc, name, producer):
+    """Global average pooling, the classifier and the model around them."""
     x = w.node("GlobalAveragePool", "pool", [x])
     x = w.node("Flatten", "flatten", [x], axis=1)
-    w.node("Gemm", "fc", [x, w.constant("fc.weight", model.fc.weight),
-                          w.constant("fc.bias", model.fc.bias)], "logits", transB=1)
+    w.node("Gemm", "fc", [x, w.constant("fc.weight", fc.weight),
+                          w.constant("fc.bias", fc.bias)], "logits", transB=1)
     graph = helper.make_graph(
-        w.nodes, "fashion_resnet",
+        w.nodes, name,
         [helper.make_tensor_value_info("image", TensorProto.FLOAT, ["N", 1, 28, 28])],
         [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["N", CLASSES])], w.tensors)
-    proto = helper.make_model(graph, producer_name="lathe examples/fashion/train.py",
+    proto = helper.make_model(graph, producer_name=producer,
                               opset_imports=[helper.make_opsetid("", OPSET)])
     proto.ir_version = 7  # the IR version of opset 13
     onnx.checker.check_model(proto, full_check=True)

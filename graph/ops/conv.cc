@@ -87,6 +87,7 @@ constinit const OpDef kConv2d = {
     .quant_in = {{QuantRole::kActivation}, {QuantRole::kWeight, 0}, {QuantRole::kBias}, {QuantRole::kActivation}},
     .quant_out = {QuantRole::kActivation},
     .has_s8 = true,
+    .as_convolution = [](const Attrs& attrs) { return std::get<Conv2dAttrs>(attrs); },
     .half = HalfForm::kNative,
     .macs = macs_conv2d,
 };

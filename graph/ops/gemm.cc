@@ -42,6 +42,11 @@ Attrs dynamic_attrs(const Attrs& attrs, bool per_token) {
   return DynamicFullyConnectedAttrs{per_token ? 1 : 0, a.lo, a.hi};
 }
 
+Conv2dAttrs pixel_attrs(const Attrs& attrs) {
+  const auto& a = std::get<FullyConnectedAttrs>(attrs);
+  return Conv2dAttrs{.lo = a.lo, .hi = a.hi};
+}
+
 constexpr DynamicForm kDynamicForm = {Op::kDynamicFullyConnected, dynamic_attrs};
 
 Dim macs_fully_connected(const InferInput& in, std::span<const TensorType> out) {
@@ -60,6 +65,7 @@ constinit const OpDef kFullyConnected = {
     .quant_out = {QuantRole::kActivation},
     .has_s8 = true,
     .dynamic = &kDynamicForm,
+    .as_convolution = pixel_attrs,
     .half = HalfForm::kNative,
     .macs = macs_fully_connected,
 };

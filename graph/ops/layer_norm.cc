@@ -35,6 +35,7 @@ constinit const OpDef kLayerNorm = {
     .quant_in = {{QuantRole::kActivation}, {QuantRole::kFloatConstant}, {QuantRole::kFloatConstant}},
     .quant_out = {QuantRole::kActivation},
     .has_s8 = true,
+    .channel_affine = true,
     .half = HalfForm::kWidened,
 };
 

@@ -13,6 +13,7 @@ namespace {
 struct Folded {
   std::vector<float> weights;
   std::vector<float> bias;
+  ChannelMoments moments;  // a batch norm's results have its shift as mean and the size of its scale as deviation
 };
 
 std::optional<std::vector<float>> old_bias(const Graph& graph, const Node& conv, size_t channels) {
@@ -33,7 +34,7 @@ std::optional<Folded> fold(const Graph& graph, const Node& conv, const Affine& a
     (*bias)[c] = static_cast<float>((*bias)[c] * affine.scale[c] + affine.shift[c]);
     if (!std::isfinite((*bias)[c])) return std::nullopt;
   }
-  return Folded{std::move(*weights), std::move(*bias)};
+  return Folded{std::move(*weights), std::move(*bias), {}};
 }
 
 std::optional<Folded> match(const Graph& graph, const Node& batchnorm) {
@@ -45,7 +46,12 @@ std::optional<Folded> match(const Graph& graph, const Node& batchnorm) {
   const std::optional<Affine> affine = batchnorm_affine(graph, batchnorm);
   if (!affine || affine->scale.empty() || static_cast<int64_t>(affine->scale.size()) != out_channels(graph, *conv))
     return std::nullopt;
-  return fold(graph, *conv, *affine);
+  std::optional<Folded> folded = fold(graph, *conv, *affine);
+  const auto scale = f32_constant(graph, batchnorm.inputs[1]), shift = f32_constant(graph, batchnorm.inputs[2]);
+  if (!folded || !scale || !shift) return folded;
+  folded->moments.mean = *shift;
+  for (const float g : *scale) folded->moments.deviation.push_back(std::fabs(g));
+  return folded;
 }
 
 }  // namespace
@@ -63,6 +69,7 @@ Result<void> fold_batchnorm(Rewriter& rewriter) {
     const std::vector<int64_t> dims = *known_dims(graph, graph.node(conv).inputs[1]);
     rewriter.set_input(conv, 1, new_f32_constant(rewriter, name + ".weight", dims, folded->weights));
     rewriter.set_input(conv, 2, new_f32_constant(rewriter, name + ".bias", {dims[0]}, folded->bias));
+    if (!folded->moments.mean.empty()) rewriter.set_moments(conv, folded->moments);
     rewriter.replace(to, from);
     rewriter.erase(n);
   }

@@ -105,9 +105,33 @@ TEST_CASE("equalization lists pairs and reasons, and needs data") {
   const TempFolder folder;
   const auto done = run_lathe({"quantize", kModel, "--data", kData, "--samples", "16", "--per-tensor", "--equalize", "-o", folder.file("e.lathe")});
   REQUIRE_MESSAGE(done.status == 0, done.err);
-  CHECK(done.out.find("pairs of layers equalized") != std::string::npos);
-  CHECK(done.out.find("not equalized: fc: ") != std::string::npos);
+  CHECK(done.out.find("equalize ") != std::string::npos);
+  CHECK(done.out.find("not by equalize: fc: ") != std::string::npos);
   check_refused(run_lathe({"quantize", kModel, "--equalize", "-o", folder.file("n.lathe")}), {"--equalize", "--data"});
+}
+
+TEST_CASE("remedies report what they gained, and are refused where they cannot be") {
+  const TempFolder folder;
+  const std::string out = folder.file("r.lathe");
+  const auto done = json_of(run_lathe({"quantize", kModel, "--data", kData, "--samples", "32", "--per-tensor", "--weight-mse",
+                                       "--smooth", "--bias-correction", "--json", "-o", out}));
+  const auto& remedies = *done.find("remedies")->as_array();
+  REQUIRE(remedies.size() == 3);  // in the order in which they are taken
+  CHECK(*remedies[0].find("name")->as_string() == "smooth");
+  CHECK(*remedies[1].find("name")->as_string() == "weight MSE");
+  CHECK(*remedies[2].find("name")->as_string() == "bias correction, empirical");
+  CHECK(number(remedies[0], "layers") == 0);  // the network has no norms
+  CHECK(number(remedies[2], "layers") > 5);
+  CHECK(number(remedies[2], "sqnr_db_after") > 15);
+  CHECK(run_lathe({"check", out}).status == 0);
+  const auto refused = [&](std::vector<std::string> more, const std::vector<std::string>& parts) {
+    more.insert(more.begin(), {"quantize", kModel, "-o", folder.file("n.lathe")});
+    check_refused(run_lathe(more), parts);
+  };
+  refused({"--adaround"}, {"--adaround", "--data"});
+  refused({"--bias-correction=best", "--data", kData}, {"'best'", "empirical or analytic"});
+  refused({"--dynamic", "--adaround"}, {"--dynamic", "--equalize"});
+  refused({"--data", kData, "--max-drop", "1", "--adaround"}, {"--adaround", "budgets"});
 }
 
 TEST_CASE("versions are kept, promoted and rolled back") {

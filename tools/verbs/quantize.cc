@@ -6,13 +6,13 @@
 #include "base/json.h"
 #include "graph/pass.h"
 #include "quant/dynamic.h"
-#include "quant/equalize.h"
 #include "quant/observed.h"
 #include "quant/ptq.h"
 #include "tools/calibration.h"
 #include "tools/keep_list.h"
 #include "tools/mixed_flags.h"
 #include "tools/model.h"
+#include "tools/remedies.h"
 #include "tools/self_check.h"
 #include "tools/table.h"
 #include "tools/verb.h"
@@ -22,7 +22,8 @@ namespace {
 
 struct Options {
   std::string model;
-  bool per_tensor = false, equalize = false, json = false;
+  bool per_tensor = false, json = false;
+  RemedyFlags remedies;
   KeepFlags keep;
   std::string dynamic;  // "", "token" or "tensor"
   MixedFlags mixed;
@@ -57,19 +58,9 @@ void print_text(const Options& o, const QuantizeResult& result, const Ranges& ra
     std::printf("note: the weight scale of %u channels grew so that their bias fits\n", result.widened_channels);
 }
 
-void print_equalized(const EqualizeResult& result) {
-  Table table({"layers", "spread of channels", "after"});
-  for (const EqualizedPair& p : result.pairs) {
-    char before[24], after[24];
-    std::snprintf(before, sizeof before, "%.1f", p.spread_before);
-    std::snprintf(after, sizeof after, "%.1f", p.spread_after);
-    table.add({p.first + " -> " + p.second, before, after});
-  }
-  std::printf("%zu pairs of layers equalized\n%s", result.pairs.size(), result.pairs.empty() ? "" : table.text().c_str());
-  for (const std::string& line : result.skipped) std::printf("not equalized: %s\n", line.c_str());
-}
-
-void print_json(const QuantizeResult& result, const Ranges& ranges) {
+void print_json(const RemedyResult& all) {
+  const QuantizeResult& result = all.quantized;
+  const Ranges& ranges = all.ranges;
   Tree rows = Tree::array();
   for (const QuantizeRow& r : result.rows)
     rows.push(Tree(Tree::table()
@@ -82,16 +73,18 @@ void print_json(const QuantizeResult& result, const Ranges& ranges) {
   out.set("samples", ranges.run ? ranges.run->calibration.samples : 0)
       .set("widened_channels", result.widened_channels)
       .set("ops", std::move(rows));
+  if (!all.remedies.empty()) out.set("remedies", remedies_json(all.remedies));
   std::printf("%s\n", to_json(out).c_str());
 }
 
-Result<void> write_result(const Options& o, const QuantizeResult& result, const Ranges& ranges, const WriteOptions& options) {
-  LATHE_CHECK_OK(write_model(o.write.output, result.graph, options));
+Result<void> write_result(const Options& o, const RemedyResult& result, const WriteOptions& options) {
+  LATHE_CHECK_OK(write_model(o.write.output, result.quantized.graph, options));
   if (o.json) {
-    print_json(result, ranges);
+    print_json(result);
     return {};
   }
-  print_text(o, result, ranges);
+  print_text(o, result.quantized, result.ranges);
+  print_remedies(result);
   o.write.print_written();
   return {};
 }
@@ -101,17 +94,19 @@ Result<void> run_dynamic(const Options& o, const Graph& graph, const KeepList& k
     return fail(Code::kInvalidArgument, "--dynamic is '" + o.dynamic + "', must be token or tensor");
   if (o.mixed.given()) return fail(Code::kInvalidArgument, "--dynamic takes no budgets: leave out --max-drop and its like");
   if (!o.calibration.data.empty()) return fail(Code::kInvalidArgument, "--dynamic needs no calibration: leave out --data");
-  LATHE_TRY(QuantizeResult result,
+  if (o.remedies.given()) return fail(Code::kInvalidArgument, "--dynamic takes no remedies: leave out --equalize and its like");
+  RemedyResult result;
+  LATHE_TRY(result.quantized,
             quantize_dynamic(graph, {.per_token = o.dynamic == "token", .per_channel = !o.per_tensor, .keep_float = keep.entries}));
-  keep.store(&result.graph.metadata);
-  return write_result(o, result, {}, options);
+  keep.store(&result.quantized.graph.metadata);
+  return write_result(o, result, options);
 }
 
 // INT8, FP16 or FP32 by operator; `ranges` came from a data set.
 Result<void> run_mixed(const Options& o, Graph& graph, const KeepList& keep, const Ranges& ranges, const SessionOptions& session,
                        WriteOptions options) {
   store_origin(*ranges.run, &graph.metadata);
-  const QuantizeOptions quantize{.per_channel = !o.per_tensor, .keep_float = keep.entries};
+  const QuantizeOptions quantize{.per_channel = !o.per_tensor, .weight_mse = o.remedies.weight_mse, .keep_float = keep.entries};
   LATHE_TRY(MixedChoice choice, o.mixed.choose(o.model, graph, ranges.table, ranges.run->data, quantize, session));
   keep.store(&choice.result.graph.metadata);
   options.calib = ranges.observed;
@@ -133,26 +128,21 @@ Result<void> run(const Options& o) {
   LATHE_CHECK_OK(run_passes(model.graph, lowering_passes()));
   LATHE_TRY(const KeepList keep, o.keep.read());
   if (!o.dynamic.empty()) return run_dynamic(o, model.graph, keep, options);
-  if (o.equalize) {
-    if (o.calibration.data.empty())
-      return fail(Code::kInvalidArgument, "--equalize changes what calibration sees: give --data set.toml");
-    const EqualizeResult equalized = equalize(model.graph);
-    LATHE_CHECK_OK(verify(model.graph));
-    if (!o.json) print_equalized(equalized);
-  }
   if (o.mixed.given() && o.calibration.data.empty())
     return fail(Code::kInvalidArgument, "a budget is judged on data: give --data set.toml");
-  LATHE_TRY(const Ranges ranges, find_ranges(o.model, model, o.calibration, session));
-  if (o.mixed.given()) return run_mixed(o, model.graph, keep, ranges, session, options);
-  LATHE_TRY(QuantizeResult result,
-            quantize_graph(model.graph, ranges.table, {.per_channel = !o.per_tensor, .keep_float = keep.entries}));
-  keep.store(&result.graph.metadata);
-  options.calib = ranges.observed;
-  if (ranges.run) {
-    store_origin(*ranges.run, &result.graph.metadata);
-    LATHE_TRY(options.tests, make_self_checks(result.graph, ranges.run->data, session));
+  if (o.mixed.given() && (o.remedies.adaround || !o.remedies.bias_correction.empty()))
+    return fail(Code::kInvalidArgument, "--adaround and --bias-correction fit a network that is INT8 already: leave out the budgets");
+  LATHE_TRY(RemedyResult result, quantize_with_remedies(o.model, &model, o.remedies, o.calibration,
+                                                        {.per_channel = !o.per_tensor, .keep_float = keep.entries}, session));
+  if (o.mixed.given()) return run_mixed(o, model.graph, keep, result.ranges, session, options);
+  Graph& graph = result.quantized.graph;
+  keep.store(&graph.metadata);
+  options.calib = result.ranges.observed;
+  if (result.ranges.run) {
+    store_origin(*result.ranges.run, &graph.metadata);
+    LATHE_TRY(options.tests, make_self_checks(graph, result.ranges.run->data, session));
   }
-  return write_result(o, result, ranges, options);
+  return write_result(o, result, options);
 }
 
 Action setup(Arguments& args) {
@@ -161,8 +151,7 @@ Action setup(Arguments& args) {
   o->write.add_to(args);
   o->keep.add_to(args);
   args.flag("--per-tensor", o->per_tensor, "one weight scale per tensor instead of one per output channel");
-  args.flag("--equalize", o->equalize,
-            "even out the channels of neighbouring layers' weights first; the float network stays the same");
+  o->remedies.add_to(args);
   args.flag(
       "--dynamic{token}", o->dynamic,
       "only weights become INT8; activations are quantized on the fly, per token (default) or --dynamic=tensor. Needs no "
