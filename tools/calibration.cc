@@ -142,6 +142,7 @@ Result<Ranges> find_ranges(const std::string& path, const ModelFile& lowered, co
 void store_origin(const CalibrationRun& run, std::map<std::string, std::string>* metadata) {
   store_preprocessing(run.data, metadata);
   (*metadata)[kCalibrationHashKey] = run.hash;
+  (*metadata)[kCalibrationSamplesKey] = std::to_string(run.calibration.samples);
 }
 
 void store_preprocessing(const Dataset& data, std::map<std::string, std::string>* metadata) {

@@ -18,6 +18,8 @@ std::vector<ModelInput> graph_inputs(const Graph& graph);
 
 // Of a model made with calibration: the hash of the samples that were observed (data/screen.h).
 inline constexpr const char* kCalibrationHashKey = "calibration_hash";
+// And how many they were.
+inline constexpr const char* kCalibrationSamplesKey = "calibration_samples";
 
 struct CalibrationFlags {
   std::string data, observer = "minmax", samples_from, on_nan = "fail";

@@ -263,3 +263,26 @@ TEST_CASE("building refuses duplicates, constants and NaN by name, and the pool'
   CHECK(skipped.out.find("sample 12: tensor 'image' holds NaN or infinity") != std::string::npos);
   CHECK(skipped.out.find("59 samples of split 'calib'") != std::string::npos);
 }
+
+TEST_CASE("drift compares data, or counts of earlier runs, with calibration") {
+  const TempFolder folder;
+  const std::string set = grouped_set(folder), counts = folder.file("counts.json");
+  const auto same = run_lathe({"drift", int8_model(), "--data", set, "--limit", "300", "--group", "device", "--save", counts});
+  CAPTURE(same.err);
+  CHECK(same.status == 0);
+  CHECK(same.out.find("group device=watch: 0 of ") != std::string::npos);
+  const auto twice = json_of(run_lathe({"drift", int8_model(), "--counts", counts, counts, "--json"}));
+  CHECK(*twice.find("drifted")->as_bool() == false);
+  CHECK(number(twice, "calibration_samples") == 64);
+  CHECK(number(twice.find("tensors")->as_array()->front(), "samples") == 600);
+  const auto strict = run_lathe({"drift", int8_model(), "--counts", counts, "--psi", "1e-9"});
+  CHECK(strict.status == 1);
+  CHECK(strict.err.find("recalibrate on data like this") != std::string::npos);
+  check_refused(run_lathe({"drift", kModel, "--data", set}), {"has no calibration"});
+  check_refused(run_lathe({"drift", int8_model(), "--data", set, "--group", "hour"}), {"no group column 'hour'"});
+  check_refused(run_lathe({"drift", int8_model(), "--data", set, "--split", "live"}), {"no split 'live'"});
+  check_refused(run_lathe({"drift", int8_model()}), {"one of --data"});
+  spill(folder.file("bad.json"), "{\"live_counts\": {\"image\": {\"samples\": 3}}}");
+  check_refused(run_lathe({"drift", int8_model(), "--counts", folder.file("bad.json")}), {"bad.json", "'below' is missing"});
+  check_refused(run_lathe({"drift", int8_model(), "--counts", set}), {"set.toml"});
+}
