@@ -11,10 +11,8 @@
 namespace lathe {
 namespace {
 
-constexpr uint64_t kFirstPoint = 25;  // of the curve; each further one has twice the samples
-constexpr uint64_t kHeldOut = 1000;   // samples that check a smaller set
-
-uint64_t held_out_limit(uint64_t size) { return std::max(size, kHeldOut); }
+constexpr uint64_t kFirstPoint = 25;   // of the curve; each further one has twice the samples
+constexpr uint64_t kHeldOutPart = 10;  // one of so many samples of a stratum is held out
 
 // Pseudo-random order that depends on contents alone.
 uint64_t rank_of_content(const Hash128& content, uint64_t seed) {
@@ -60,7 +58,7 @@ class Surveyor {
     HeldOutSample out{sample, 0, 0};
     LATHE_CHECK_OK(run(sample, [&](uint32_t t, std::span<const float> values) {
       out.values += values.size();
-      for (const float v : values) out.beyond += v < ranges[t].lo || v > ranges[t].hi;
+      for (const float v : values) out.beyond += !(v >= ranges[t].lo && v <= ranges[t].hi);  // NaN, too
     }));
     return out;
   }
@@ -112,50 +110,64 @@ class Builder {
       : pool_(pool), options_(options), surveyor_(std::move(surveyor)) {}
 
   Result<BuiltSet> build() {
+    std::vector<uint32_t> held_out;
+    divide(&held_out);
     LATHE_CHECK_OK(survey());
     BuiltSet out;
     out.refused = std::move(survey_.refused);
-    std::vector<std::vector<uint32_t>> queues, others;
+    std::vector<std::vector<uint32_t>> queues;
     for (size_t s = 0; s < survey_.members.size(); ++s) queues.push_back(queue(s));
-    out.picked = in_turns(queues, options_.size);
+    out.picked = in_turns(queues);
     if (out.picked.empty()) return fail(Code::kInvalidArgument, "every sample of the pool makes NaN or infinity");
     std::vector<Extent> ranges(surveyor_.tensors());
     LATHE_CHECK_OK(draw_curve(out.picked, &ranges, &out.curve));
-    std::vector<bool> taken(pool_.contents.size());
-    for (const uint32_t i : out.picked) taken[i] = true;
-    for (const auto& members : survey_.members) {
-      others.emplace_back();
-      for (const uint32_t i : by_chance(members))
-        if (!taken[i]) others.back().push_back(i);
-    }
-    for (const uint32_t i : in_turns(others, held_out_limit(options_.size))) {
+    for (const uint32_t i : held_out) {
       LATHE_TRY(out.held_out.emplace_back(), surveyor_.count_beyond(i, ranges));
     }
     return out;
   }
 
  private:
+  // Sets aside what will check the set, before anything is known of it: else the check would be of samples that shaped it.
+  void divide(std::vector<uint32_t>* held_out) {
+    std::vector<std::vector<uint32_t>> all(pool_.names.size());
+    for (uint32_t i = 0; i < pool_.contents.size(); ++i) all[pool_.strata[i]].push_back(i);
+    const bool enough = pool_.contents.size() > options_.size;
+    for (auto& members : all) {
+      members = by_chance(std::move(members));
+      const auto end = members.begin() + static_cast<ptrdiff_t>(enough ? members.size() / kHeldOutPart : 0);
+      held_out->insert(held_out->end(), members.begin(), end);
+      members.erase(members.begin(), end);
+    }
+    candidates_ = std::move(all);
+  }
+
   Result<void> survey() {
     survey_.members.resize(pool_.names.size());
     survey_.farthest.assign(pool_.names.size(), std::vector<Farthest>(2 * surveyor_.tensors()));
     survey_.spread.resize(pool_.contents.size());
     survey_.ranges.resize(surveyor_.tensors());
-    for (uint32_t i = 0; i < pool_.contents.size(); ++i) {
-      LATHE_TRY(const std::span<const Extent> extents, surveyor_.look(i));
-      if (surveyor_.is_bad()) {
-        survey_.refused.push_back({i, surveyor_.bad()});
-        continue;
-      }
-      survey_.members[pool_.strata[i]].push_back(i);
-      double sum = 0, wide = 0;
-      for (size_t t = 0; t < extents.size(); ++t) {
-        survey_.ranges[t].add(extents[t]);
-        keep_farthest(i, 2 * t, -extents[t].lo);
-        keep_farthest(i, 2 * t + 1, extents[t].hi);
-        if (extents[t].width() > 0) sum += std::log2(extents[t].width()), ++wide;
-      }
-      survey_.spread[i] = wide > 0 ? static_cast<float>(sum / wide) : 0;
+    for (const auto& members : candidates_)
+      for (const uint32_t i : members) LATHE_CHECK_OK(survey(i));
+    std::sort(survey_.refused.begin(), survey_.refused.end(), [](const auto& x, const auto& y) { return x.sample < y.sample; });
+    return {};
+  }
+
+  Result<void> survey(uint32_t i) {
+    LATHE_TRY(const std::span<const Extent> extents, surveyor_.look(i));
+    if (surveyor_.is_bad()) {
+      survey_.refused.push_back({i, surveyor_.bad()});
+      return {};
     }
+    survey_.members[pool_.strata[i]].push_back(i);
+    double sum = 0, wide = 0;
+    for (size_t t = 0; t < extents.size(); ++t) {
+      survey_.ranges[t].add(extents[t]);
+      keep_farthest(i, 2 * t, -extents[t].lo);
+      keep_farthest(i, 2 * t + 1, extents[t].hi);
+      if (extents[t].width() > 0) sum += std::log2(extents[t].width()), ++wide;
+    }
+    survey_.spread[i] = wide > 0 ? static_cast<float>(sum / wide) : 0;
     return {};
   }
 
@@ -222,8 +234,8 @@ class Builder {
     return samples;
   }
 
-  // One from each stratum, then a second from each, until there are `enough`; where the last turn ends is left to chance.
-  std::vector<uint32_t> in_turns(const std::vector<std::vector<uint32_t>>& queues, uint64_t enough) const {
+  // One from each stratum, then a second from each, until there are enough; where the last turn ends is left to chance.
+  std::vector<uint32_t> in_turns(const std::vector<std::vector<uint32_t>>& queues) const {
     std::vector<size_t> order(queues.size());
     std::iota(order.begin(), order.end(), size_t{0});
     std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
@@ -235,7 +247,7 @@ class Builder {
     for (size_t turn = 0; more; ++turn) {
       more = false;
       for (const size_t s : order) {
-        if (turn >= queues[s].size() || out.size() == enough) continue;
+        if (turn >= queues[s].size() || out.size() == options_.size) continue;
         out.push_back(queues[s][turn]);
         more = true;
       }
@@ -286,15 +298,13 @@ class Builder {
   const SamplePool& pool_;
   const BuildOptions& options_;
   Surveyor surveyor_;
+  std::vector<std::vector<uint32_t>> candidates_;  // by stratum: what is not held out
   Survey survey_;
 };
 
 }  // namespace
 
-uint64_t samples_to_run(uint64_t pool, uint64_t size) {
-  const uint64_t picked = std::min(pool, size);
-  return pool + 2 * picked + std::min(pool - picked, held_out_limit(size));
-}
+uint64_t samples_to_run(uint64_t pool, uint64_t size) { return pool + 2 * std::min(pool, size); }
 
 Result<BuiltSet> build_calibration_set(const Graph& graph, const SamplePool& pool, const BuildOptions& options) {
   if (pool.contents.empty()) return fail(Code::kInvalidArgument, "the pool has no usable sample");

@@ -37,7 +37,7 @@ struct CurvePoint {
   std::string least_tensor;  // which is this one
 };
 
-// A sample that is not in the set, against the ranges that the set gives.
+// A sample that had no part in choosing the set, against the ranges that the set gives.
 struct HeldOutSample {
   uint32_t sample = 0;
   uint64_t values = 0, beyond = 0;  // of its activations; beyond: outside the ranges
@@ -52,11 +52,11 @@ struct BuiltSet {
   std::vector<uint32_t> picked;  // the first n are the set of n samples
   std::vector<RefusedActivation> refused;
   std::vector<CurvePoint> curve;
-  std::vector<HeldOutSample> held_out;  // as many as were picked, at least 1,000, from all strata alike, if the pool has them
+  std::vector<HeldOutSample> held_out;  // a tenth of every stratum, set aside first, if the pool is larger than the set
 };
 
-// Runs `graph`, which went through lowering_passes(), on the whole pool, twice on as many as are picked, and on those held out.
-// Errors: a pool without usable samples, more strata than samples wanted, the source's and the session's.
+// Runs `graph`, which went through lowering_passes(), on the whole pool and twice on as many samples as are picked. Errors: a
+// pool without usable samples, more strata than samples wanted, the source's and the session's.
 Result<BuiltSet> build_calibration_set(const Graph& graph, const SamplePool& pool, const BuildOptions& options);
 uint64_t samples_to_run(uint64_t pool, uint64_t size);
 

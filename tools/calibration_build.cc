@@ -95,7 +95,7 @@ void print_text(const Report& r, const BuildFlags& flags) {
                number("%.2f", 100 * p.least), p.least_tensor});
   std::printf("%s\n%s\n", strata.text().c_str(), curve.text().c_str());
   if (r.built.held_out.empty()) {
-    std::printf("every usable sample is in the set: none is left to check it\n");
+    std::printf("no sample is held out to check the set\n");
   } else {
     Table held({"held out", "samples", "with saturation", "values saturated ppm"});
     for (const auto& [name, g] : r.held_out)

@@ -77,10 +77,12 @@ TEST_CASE("a built set holds the whole rare group, the extremes, and covers what
   CHECK(set.curve.front().samples == 25);
   CHECK(set.curve.back().samples == 40);
   CHECK(set.curve.back().built == 1.0);
-  CHECK(set.curve.back().random < 0.7);
-  CHECK(set.held_out.size() == 560);
+  CHECK(set.curve.back().random < set.curve.back().built);
+  // A tenth of the common stratum had no part in it, none of the six rare ones.
+  REQUIRE(set.held_out.size() == 59);
   for (const HeldOutSample& h : set.held_out) {
-    CHECK(h.beyond == 0);
+    CHECK(samples[h.sample].stratum == 0);
+    CHECK(std::count(set.picked.begin(), set.picked.end(), h.sample) == 0);
     CHECK(h.values == 6);
   }
 }
@@ -92,6 +94,19 @@ TEST_CASE("a smaller set is the beginning of a larger one, and held-out samples 
   uint64_t beyond = 0;
   for (const HeldOutSample& h : small.held_out) beyond += h.beyond;
   CHECK(beyond > 0);
+}
+
+TEST_CASE("the largest of a stratum is in the set or was held out before") {
+  const std::vector<Sample> samples = skewed();
+  // Of the seeds some hold the largest common sample out.
+  int held = 0;
+  for (uint64_t seed = 0; seed < 30; ++seed) {
+    const BuiltSet set = built(samples, {.size = 40, .seed = seed});
+    for (const HeldOutSample& h : set.held_out) held += h.sample == 50;
+    CHECK((std::count(set.picked.begin(), set.picked.end(), 50u) == 1) !=
+          std::any_of(set.held_out.begin(), set.held_out.end(), [](const HeldOutSample& h) { return h.sample == 50; }));
+  }
+  CHECK(held > 0);
 }
 
 TEST_CASE("a built set depends on contents and seed, not on the order of the pool or on threads") {
