@@ -5,7 +5,8 @@
 //   padding with any zero point, borders of pools     tests/conv/conv_test.cc, tests/kernels/pool_test.cc
 //   batch norms that may not be folded                tests/graph/passes/fuse_test.cc
 //   one float weight in two layers                    tests/quant/ptq_test.cc, here (one of them transposed)
-//   NaN in a data set; interrupted writes             tests/tools/cli_test.cc, tests/base/atomic_file_test.cc
+//   NaN in a data set, or skipped                     tests/tools/cli_test.cc, tests/quant/calibration_set_test.cc
+//   interrupted writes                                tests/base/atomic_file_test.cc
 #include <doctest/doctest.h>
 
 #include <algorithm>
