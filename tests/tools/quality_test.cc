@@ -130,6 +130,8 @@ TEST_CASE("remedies report what they gained, and are refused where they cannot b
   };
   refused({"--adaround"}, {"--adaround", "--data"});
   refused({"--bias-correction=best", "--data", kData}, {"'best'", "empirical or analytic"});
+  refused({"--advise"}, {"--advise", "--data"});
+  refused({"--advise", "--equalize", "--data", kData}, {"--advise tries remedies by itself"});
   refused({"--dynamic", "--adaround"}, {"--dynamic", "--equalize"});
   refused({"--data", kData, "--max-drop", "1", "--adaround"}, {"--adaround", "budgets"});
 }

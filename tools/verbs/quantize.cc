@@ -8,6 +8,7 @@
 #include "quant/dynamic.h"
 #include "quant/observed.h"
 #include "quant/ptq.h"
+#include "tools/advice.h"
 #include "tools/calibration.h"
 #include "tools/keep_list.h"
 #include "tools/mixed_flags.h"
@@ -27,6 +28,7 @@ struct Options {
   KeepFlags keep;
   std::string dynamic;  // "", "token" or "tensor"
   MixedFlags mixed;
+  AdviceFlags advice;
   WriteFlags write;
   CalibrationFlags calibration;
   SessionFlags session;
@@ -92,6 +94,7 @@ Result<void> write_result(const Options& o, const RemedyResult& result, const Wr
 Result<void> run_dynamic(const Options& o, const Graph& graph, const KeepList& keep, const WriteOptions& options) {
   if (o.dynamic != "token" && o.dynamic != "tensor")
     return fail(Code::kInvalidArgument, "--dynamic is '" + o.dynamic + "', must be token or tensor");
+  if (o.advice.advise) return fail(Code::kInvalidArgument, "--advise is about calibrated INT8: leave out --dynamic");
   if (o.mixed.given()) return fail(Code::kInvalidArgument, "--dynamic takes no budgets: leave out --max-drop and its like");
   if (!o.calibration.data.empty()) return fail(Code::kInvalidArgument, "--dynamic needs no calibration: leave out --data");
   if (o.remedies.given()) return fail(Code::kInvalidArgument, "--dynamic takes no remedies: leave out --equalize and its like");
@@ -121,6 +124,19 @@ Result<void> run_mixed(const Options& o, Graph& graph, const KeepList& keep, con
   return {};
 }
 
+// The best network that was found becomes the file.
+Result<RemedyResult> run_advice(const Options& o, const ModelFile& model, const QuantizeOptions& quantize, const SessionOptions& session) {
+  if (o.calibration.data.empty()) return fail(Code::kInvalidArgument, "--advise tries networks on data: give --data set.toml");
+  if (o.remedies.given() || o.mixed.given())
+    return fail(Code::kInvalidArgument, "--advise tries remedies by itself: leave out remedies and budgets");
+  AdviceRequest request{o.model, {}, o.mixed.limit, o.calibration, quantize, session, o.advice};
+  LATHE_TRY(request.metric, parse_metric(o.mixed.metric));
+  LATHE_TRY(Advice advice, advise(model, request));
+  if (o.json) std::printf("%s\n", to_json(advice_json(advice, request)).c_str());
+  else print_advice(advice, request);
+  return std::move(advice.network);
+}
+
 Result<void> run(const Options& o) {
   LATHE_TRY(WriteOptions options, o.write.options());
   LATHE_TRY(const SessionOptions session, o.session.options());
@@ -132,8 +148,9 @@ Result<void> run(const Options& o) {
     return fail(Code::kInvalidArgument, "a budget is judged on data: give --data set.toml");
   if (o.mixed.given() && (o.remedies.adaround || !o.remedies.bias_correction.empty()))
     return fail(Code::kInvalidArgument, "--adaround and --bias-correction fit a network that is INT8 already: leave out the budgets");
-  LATHE_TRY(RemedyResult result, quantize_with_remedies(o.model, &model, o.remedies, o.calibration,
-                                                        {.per_channel = !o.per_tensor, .keep_float = keep.entries}, session));
+  const QuantizeOptions quantize{.per_channel = !o.per_tensor, .keep_float = keep.entries};
+  LATHE_TRY(RemedyResult result, o.advice.advise ? run_advice(o, model, quantize, session)
+                                                 : quantize_with_remedies(o.model, &model, o.remedies, o.calibration, quantize, session));
   if (o.mixed.given()) return run_mixed(o, model.graph, keep, result.ranges, session, options);
   Graph& graph = result.quantized.graph;
   keep.store(&graph.metadata);
@@ -142,7 +159,10 @@ Result<void> run(const Options& o) {
     store_origin(*result.ranges.run, &graph.metadata);
     LATHE_TRY(options.tests, make_self_checks(graph, result.ranges.run->data, session));
   }
-  return write_result(o, result, options);
+  if (!o.advice.advise) return write_result(o, result, options);
+  LATHE_CHECK_OK(write_model(o.write.output, graph, options));
+  if (!o.json) o.write.print_written();
+  return {};
 }
 
 Action setup(Arguments& args) {
@@ -157,6 +177,7 @@ Action setup(Arguments& args) {
       "only weights become INT8; activations are quantized on the fly, per token (default) or --dynamic=tensor. Needs no "
       "data, suits networks of matrix products");
   o->mixed.add_to(args);
+  o->advice.add_to(args);
   args.flag("--json", o->json, "print JSON");
   o->calibration.add_to(args);
   o->session.add_to(args);
