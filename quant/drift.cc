@@ -52,6 +52,8 @@ CalibratedGroups calibrated_groups(const ObservedValue& observed) {
   }
   out.low_end = observed.bins.front() / std::max(1.0, total);
   out.high_end = observed.bins.back() / std::max(1.0, total);
+  out.low_edge = static_cast<float>(static_cast<double>(observed.lo) + width);
+  out.high_edge = static_cast<float>(static_cast<double>(observed.hi) - width);
   return out;
 }
 
@@ -65,7 +67,8 @@ std::vector<LiveMark> live_marks(const Graph& graph, const LoadedProgram& loaded
                            (dtype == DType::kS8 && (program.tensor(tensor).flags & kTensorHasQuant) != 0);
     if (seen == nullptr || !countable) return;
     if (std::any_of(marks.begin(), marks.end(), [&](const LiveMark& m) { return m.name == seen->name; })) return;
-    marks.push_back({seen->name, tensor, seen->lo, seen->hi, calibrated_groups(*seen).edges});
+    CalibratedGroups groups = calibrated_groups(*seen);
+    marks.push_back({seen->name, tensor, groups.low_edge, groups.high_edge, std::move(groups.edges)});
   };
   const std::vector<uint32_t> inputs = port_tensors(program, TensorKind::kInput);
   for (size_t i = 0; i < inputs.size() && i < loaded.input_names.size(); ++i) add(inputs[i], loaded.input_names[i]);
@@ -99,7 +102,7 @@ std::vector<TensorDrift> find_drift(std::span<const LiveTensor> live, std::span<
       d.noise += std::max(0.0, t.square[g] / m - (t.share[g] / m) * (t.share[g] / m)) * chance / before;
     }
     d.by_psi = d.psi > limits.psi + kNoiseFactor * d.noise;
-    // What is saturated now was in the outermost bin of its end then.
+    // What saturates, or is about to, lies in the outermost bin of an end, as it did in calibration.
     const bool up = t.above / m - groups.high_end > t.below / m - groups.low_end;
     d.saturated = (up ? t.above : t.below) / m;
     d.expected_saturated = up ? groups.high_end : groups.low_end;

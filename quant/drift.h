@@ -19,7 +19,8 @@ namespace lathe {
 struct CalibratedGroups {
   std::vector<float> edges;
   std::vector<double> shares;
-  double low_end = 0, high_end = 0;  // shares of the outermost bins, into which what lies outside the range was counted
+  double low_end = 0, high_end = 0;  // shares of the outermost bins, into which what lies outside the range was counted, too
+  float low_edge = 0, high_edge = 0;  // their inner edges
 };
 // At most 10 groups of whole bins. Requires: bins.
 CalibratedGroups calibrated_groups(const ObservedValue& observed);
@@ -30,14 +31,14 @@ std::vector<LiveMark> live_marks(const Graph& graph, const LoadedProgram& progra
 
 struct DriftLimits {
   double psi = 0.1;
-  double saturation = 2;  // times what calibration saw at the ends of the range
+  double saturation = 2;  // times what calibration saw in the outermost bin of an end
 };
 
 struct TensorDrift {
   std::string name;
   uint64_t samples = 0;
   double psi = 0, noise = 0;                // noise: what the index would be without drift
-  double saturated = 0, expected_saturated = 0;  // shares, at the end where there is more than calibration saw
+  double saturated = 0, expected_saturated = 0;  // shares in the outermost bin or beyond, at the end where they differ more
   bool by_psi = false, by_saturation = false;
   bool drifted() const { return by_psi || by_saturation; }
 };

@@ -24,10 +24,11 @@ LiveCounts::LiveCounts(const HostSession& session, const LoadedProgram& loaded, 
     const int32_t flip = session.plan().storage == kernels::Storage::kU8 ? 0x80 : 0;
     for (int32_t byte = 0; byte < 256 && t.dtype == DType::kS8; ++byte) {
       const auto q = static_cast<int32_t>(static_cast<int8_t>(byte ^ flip));
-      c.group_of_byte.push_back(static_cast<uint8_t>(group(c, dequantize(q, t.quant.scale, t.quant.zero_point))));
+      const float value = dequantize(q, t.quant.scale, t.quant.zero_point);
+      c.group_of_byte.push_back(static_cast<uint8_t>(group(c, value)));
+      c.low_byte.push_back(value < mark.lo);
+      c.high_byte.push_back(value >= mark.hi);
     }
-    c.lowest = static_cast<uint8_t>(t.quant.qmin ^ flip), c.highest = static_cast<uint8_t>(t.quant.qmax ^ flip);
-    c.low_counts = t.quant.qmin != t.quant.zero_point, c.high_counts = t.quant.qmax != t.quant.zero_point;
     if (maker[mark.tensor] != UINT32_MAX) of_step_[maker[mark.tensor]].push_back(index);
     else of_inputs_.push_back(index);
     tensors_.push_back({mark.name, 0, 0, 0, std::vector<double>(c.counts.size()), std::vector<double>(c.counts.size())});
@@ -74,14 +75,14 @@ void LiveCounts::count(uint32_t m) {
   for (uint64_t i = 0; i < elems; i += step, ++seen) {
     if (c.dtype == DType::kS8) {
       ++c.counts[c.group_of_byte[data[i]]];
-      below += c.low_counts && data[i] == c.lowest;
-      above += c.high_counts && data[i] == c.highest;
+      below += c.low_byte[data[i]];
+      above += c.high_byte[data[i]];
       continue;
     }
     const float v = c.dtype == DType::kF32 ? reinterpret_cast<const float*>(data)[i] : half_to_float(reinterpret_cast<const uint16_t*>(data)[i]);
     ++c.counts[group(c, v)];
     below += v < c.mark.lo;
-    above += v > c.mark.hi;
+    above += v >= c.mark.hi;
   }
   LiveTensor& t = tensors_[m];
   ++t.samples;

@@ -19,14 +19,14 @@ namespace lathe {
 struct LiveMark {
   std::string name;
   uint32_t tensor = 0;        // float32, float16 or quantized s8
-  float lo = 0, hi = 0;       // values outside are saturated; on an 8-bit grid those at its ends, but for an end that zero lies on
+  float lo = 0, hi = 0;       // values below and from `hi` on are counted as ends of the range
   std::vector<float> edges;   // between groups, ascending
 };
 
 struct LiveTensor {
   std::string name;
   uint64_t samples = 0;
-  double below = 0, above = 0;         // sums over samples of the shares that are saturated at either end
+  double below = 0, above = 0;         // sums over samples of the shares at either end
   std::vector<double> share, square;   // by group: sums over samples of the share, and of its square
 };
 
@@ -43,9 +43,7 @@ class LiveCounts {
   struct Counter {
     LiveMark mark;
     DType dtype = DType::kF32;
-    std::vector<uint8_t> group_of_byte;  // for 8-bit tensors, by stored byte
-    uint8_t lowest = 0, highest = 0;     // their ends of the grid as stored
-    bool low_counts = false, high_counts = false;
+    std::vector<uint8_t> group_of_byte, low_byte, high_byte;  // for 8-bit tensors, by stored byte
     std::vector<uint32_t> counts;
   };
   static void before(void* self, uint32_t step);

@@ -121,7 +121,11 @@ TEST_CASE("counts are those of the values, in float and in 8 bits, however these
     for (size_t t = 0; t < 3; ++t) {
       CHECK(real.tensors[t].samples == 20);
       CHECK(integer.tensors[t].samples == 20);
-      CHECK(real.tensors[t].below + real.tensors[t].above < 0.1);  // the range is that of these samples, but for rounding
+      const auto seen = std::find_if(observed.begin(), observed.end(), [&](const ObservedValue& v) { return v.name == real.tensors[t].name; });
+      REQUIRE(seen != observed.end());
+      const CalibratedGroups groups = calibrated_groups(*seen);  // of these samples
+      CHECK(real.tensors[t].below / 20 == doctest::Approx(groups.low_end).epsilon(0.02));
+      CHECK(real.tensors[t].above / 20 == doctest::Approx(groups.high_end).epsilon(0.02));
       double total = 0, apart = 0;
       for (size_t k = 0; k < real.tensors[t].share.size(); ++k) {
         total += real.tensors[t].share[k];

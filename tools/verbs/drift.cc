@@ -136,7 +136,7 @@ Result<void> print_cost(const Options& o, const Opened& m) {
 }
 
 void print_text(const std::vector<Part>& parts) {
-  Table table({"tensor", "samples", "PSI", "by chance", "saturated %", "calibrated %", ""});
+  Table table({"tensor", "samples", "PSI", "by chance", "at an end %", "calibrated %", ""});
   for (const TensorDrift& t : parts[0].tensors)
     table.add({t.name, std::to_string(t.samples), formatted("%.4f", t.psi), formatted("%.4f", t.noise), formatted("%.3f", 100 * t.saturated),
                formatted("%.3f", 100 * t.expected_saturated),
@@ -201,7 +201,7 @@ Action setup(Arguments& args) {
   args.option("--counts", o->counts, "files that --save or a server wrote, instead of data");
   args.option("--save", o->save, "write the counts to this JSON file");
   args.option("--psi", o->limits.psi, "population stability index from which on a tensor has drifted").show_default().positive();
-  args.option("--saturation", o->limits.saturation, "how many times more values than in calibration may lie at the ends of a range").show_default().positive();
+  args.option("--saturation", o->limits.saturation, "how many times more values than in calibration may lie in or beyond the outermost bin of a range").show_default().positive();
   args.flag("--cost", o->cost, "measure what counting in service costs");
   args.flag("--json", o->json, "print JSON");
   o->session.add_to(args);
