@@ -229,8 +229,6 @@ class Walk {
   Advice out_;
 };
 
-std::string value_text(const Metric& metric, double v) { return metric.is_share() ? formatted("%.2f %%", 100 * v) : formatted("%.5g", v); }
-
 }  // namespace
 
 void AdviceFlags::add_to(Arguments& args) {

@@ -150,6 +150,12 @@ EvalReport make_report(const Metric& metric, const DataSplit& split, const Model
   return report;
 }
 
+std::string value_text(const Metric& metric, double v) {
+  char text[32];
+  std::snprintf(text, sizeof text, metric.is_share() ? "%.2f %%" : "%.6g", metric.is_share() ? 100 * v : v);
+  return text;
+}
+
 Result<void> check_gates(const EvalReport& report, const Gates& gates) {
   std::vector<std::string> lines;
   // A drop that cannot be told holds no gate.

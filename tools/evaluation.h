@@ -54,6 +54,9 @@ struct EvalReport {
 EvalReport make_report(const Metric& metric, const DataSplit& split, const ModelScores& scores, const ModelScores* baseline,
                        bool with_uncertainty = true);
 
+// "93.02 %", or the number of an error or perplexity.
+std::string value_text(const Metric& metric, double value);
+
 struct Gates {
   std::optional<double> max_drop, max_group_drop;  // percentage points of a share, percent of an error or perplexity
 };

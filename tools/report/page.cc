@@ -44,10 +44,6 @@ std::string times(double value, double reference, const std::string& shown) {
   return reference > 0 ? formatted("%.2f times ", value / reference) + shown : "";
 }
 
-std::string value_text(const Metric& metric, double v) {
-  return metric.is_share() ? formatted("%.2f %%", 100 * v) : formatted("%.5g", v);
-}
-
 std::string drop_text(const Metric& metric, const FigureRow& r) {
   return formatted("drop %.2f %s, p %.3f", r.drop, metric.is_share() ? "points" : "percent", r.p);
 }

@@ -99,12 +99,6 @@ void print_json(const Evaluation& e, const Dataset& data) {
   std::printf("%s\n", to_json(out).c_str());
 }
 
-std::string value_text(const Metric& metric, double v) {
-  char text[32];
-  std::snprintf(text, sizeof text, metric.is_share() ? "%.2f %%" : "%.6g", metric.is_share() ? 100 * v : v);
-  return text;
-}
-
 std::string number_text(const char* format, double v) {
   char text[32];
   std::snprintf(text, sizeof text, format, v);
