@@ -3,7 +3,7 @@
 //
 // For one tap it is a product of matrices: dy^T [oc][pixels] times x's pixels [pixels][ic]. dy is transposed once; a task takes a
 // tap and a range of input channels, packs x's pixels as the segment GEMM's panels, some rows of output at a time, and adds their
-// product to its own part of dw (the GEMM's residual). Pixels whose tap lies in the padding are left out. Tasks are the same
+// product to sums of its own (the GEMM's residual, which kernels may read past the end of, so that it cannot be dw). Pixels whose tap lies in the padding are left out. Tasks are the same
 // whatever the number of threads, and so are the sums.
 #include "kernels/gemm_pack/gemm_pack.h"
 #include "kernels/layout/layout.h"
@@ -28,7 +28,7 @@ struct WeightGradParams {
   GradAxis h, w;
   uint32_t images, groups, ic, oc, icg, ocg;
   uint32_t block_channels, channel_tasks, block_rows;
-  uint32_t slots_at, slot_bytes;  // scratch: dy transposed, then the slots' panels
+  uint32_t slots_at, slot_bytes, sums_at;  // scratch: dy transposed, then the slots' panels, with the sums in each at sums_at
 };
 
 constexpr uint32_t smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
@@ -86,11 +86,13 @@ Status cut_tasks(const PrepareInput& in, WeightGradParams* p, Prepared* out) {
   const uint32_t row_bytes = 4 * p->block_channels * p->w.out;  // at most 2^28
   p->block_rows = smaller(kPackedBytes / row_bytes == 0 ? 1 : kPackedBytes / row_bytes, p->h.out);
   const uint64_t transposed = static_cast<uint64_t>(elems(in, kDy)) * 4 + 64;
-  const uint64_t slot = static_cast<uint64_t>(row_bytes) * p->block_rows + 64;
+  const uint64_t panels = static_cast<uint64_t>(row_bytes) * p->block_rows + 64;
+  const uint64_t sums = static_cast<uint64_t>(p->ocg) * p->block_channels * 4 + 64, slot = panels + 64 + sums;
   const uint64_t scratch = transposed + 64 + (slot + 64) * (in.threads > 1 ? in.threads : 1);
   if (scratch > 0x7fffffff) return refuse(in, Code::kOutOfMemory, static_cast<uint32_t>(scratch >> 10));
   p->slots_at = round_up(static_cast<uint32_t>(transposed), 64);
   p->slot_bytes = round_up(static_cast<uint32_t>(slot), 64);
+  p->sums_at = round_up(static_cast<uint32_t>(panels), 64);
   out->scratch_bytes = static_cast<uint32_t>(scratch);
   return {};
 }
@@ -145,28 +147,29 @@ class Runner {
   void task(const GradTask& t, float* packed) const {
     float* dw = dw_ + ((static_cast<size_t>(t.group) * p_.ocg * p_.h.kernel + t.row) * p_.w.kernel + t.col) * p_.icg + t.channel;
     const Inside rows = inside(p_.h, t.row), cols = inside(p_.w, t.col);
+    float* sums = packed + p_.sums_at / 4;
     bool first = true;
     for (uint32_t image = 0; image < p_.images && cols.size() != 0; ++image) {
       for (uint32_t row = rows.begin; row < rows.end; row += p_.block_rows) {
-        add(t, image, row, smaller(p_.block_rows, rows.end - row), cols, first, dw, packed);
+        add(t, image, row, smaller(p_.block_rows, rows.end - row), cols, first, sums, packed);
         first = false;
       }
     }
-    if (!first) return;
     for (uint32_t o = 0; o < p_.ocg; ++o)
-      for (uint32_t i = 0; i < t.channels; ++i) dw[static_cast<size_t>(o) * weight_step() + i] = 0;
+      for (uint32_t i = 0; i < t.channels; ++i)
+        dw[static_cast<size_t>(o) * weight_step() + i] = first ? 0 : sums[static_cast<size_t>(o) * t.channels + i];
   }
 
  private:
   uint32_t weight_step() const { return p_.h.kernel * p_.w.kernel * p_.icg; }
 
-  void add(const GradTask& t, uint32_t image, uint32_t row, uint32_t rows, const Inside& cols, bool first, float* dw,
+  void add(const GradTask& t, uint32_t image, uint32_t row, uint32_t rows, const Inside& cols, bool first, float* sums,
            float* packed) const {
     const uint32_t pixels = p_.h.out * p_.w.out;
     pack_pixels(p_, pack_, t, x_ + static_cast<size_t>(image) * p_.h.in * p_.w.in * p_.ic, row, rows, cols, packed);
     const bool whole = cols.size() == p_.w.out;  // rows follow one another: one segment
     kernels::GemmF32Args g{};
-    g.geo = kernels::gemm_f32_matrix(p_.ocg, t.channels, rows * cols.size(), pixels, weight_step());
+    g.geo = kernels::gemm_f32_matrix(p_.ocg, t.channels, rows * cols.size(), pixels, t.channels);
     if (!whole) {
       g.geo.seg_rows = rows;
       g.geo.seg_k = cols.size();
@@ -175,8 +178,8 @@ class Runner {
     }
     g.a = transposed_ + (static_cast<size_t>(image) * p_.oc + t.group * p_.ocg) * pixels + row * p_.w.out + cols.begin;
     g.w = packed;
-    g.y = dw;
-    g.residual = first ? nullptr : dw;
+    g.y = sums;
+    g.residual = first ? nullptr : sums;
     g.lo = -kInfinity;
     g.hi = kInfinity;
     gemm_(g);
