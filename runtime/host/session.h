@@ -26,7 +26,7 @@ struct LoadedProgram {
 };
 
 struct SessionOptions {
-  kernels::IsaSet isa;    // machine_isa() of runtime/host/cpu.h, or a lower level
+  kernels::IsaSet isa = kernels::kIsaScalar;  // machine_isa() of runtime/host/cpu.h, or a lower level
   uint32_t threads = 1;   // of the kernel team; results do not depend on it
   bool padded_inputs = false;  // input arrays may be read up to 63 bytes past their ends, which saves copying them
   bool elide = true;           // false: every tensor is dense and every step writes its own, for observers
