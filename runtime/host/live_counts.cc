@@ -1,6 +1,7 @@
 #include "runtime/host/live_counts.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "lathe/arith.h"
 #include "lathe/float16.h"
@@ -69,8 +70,9 @@ void LiveCounts::count(uint32_t m) {
   const uint64_t elems = session_.tensor_shape(c.mark.tensor).elems();
   if (data == nullptr || elems == 0) return;
   std::fill(c.counts.begin(), c.counts.end(), 0u);
-  // An odd step visits all channels and rows in turn.
-  const uint64_t step = elems <= most_ ? 1 : (elems / most_) | 1;
+  // A step that shares no factor with the size visits all channels, columns and rows in turn.
+  uint64_t step = (elems + most_ - 1) / most_;
+  while (std::gcd(step, elems) != 1) ++step;
   uint64_t seen = 0, below = 0, above = 0;
   for (uint64_t i = 0; i < elems; i += step, ++seen) {
     if (c.dtype == DType::kS8) {

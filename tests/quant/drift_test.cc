@@ -138,6 +138,29 @@ TEST_CASE("counts are those of the values, in float and in 8 bits, however these
   CHECK(count(g, observed, source, 4).tensors[0].samples == 5);
 }
 
+TEST_CASE("a part of the elements stands for all channels, and is no more than was asked for") {
+  // Channel 2 alone is above the edge.
+  const Graph g = parsed("input %x : f32[1,32,32,3]\n" + random_f32("w", {2, 1, 1, 3}, 1) + "%y = Conv2d \"only\" (%x, %w)\noutput %y\n");
+  const auto program = compile_for_host(g);
+  REQUIRE(program);
+  auto session = HostSession::create(*program, {});
+  REQUIRE(session);
+  const Shape shape{{1, 32, 32, 3}, 4};
+  REQUIRE((*session)->bind({&shape, 1}));
+  std::vector<float> x(32 * 32 * 3 + 16), y(32 * 32 * 2 + 16);
+  for (size_t i = 2; i < 32 * 32 * 3; i += 3) x[i] = 1;
+  std::vector<ObservedValue> observed{{"x", 0, 1, std::vector<uint16_t>(64, 100), "minmax"}};
+  for (const uint32_t most : {100u, 1000u, 1024u, 5000u}) {
+    LiveCounts counts(**session, **program, live_marks(g, **program, observed), 1, most);
+    (*session)->set_hook(counts.hook());
+    const void* in = x.data();
+    void* out = y.data();
+    REQUIRE((*session)->run({&in, 1}, {&out, 1}));
+    REQUIRE(counts.tensors().size() == 1);
+    CHECK(counts.tensors()[0].share.back() == doctest::Approx(1.0 / 3).epsilon(0.05));
+  }
+}
+
 TEST_CASE("halves of one set never drift in 100 tries, a fifth more brightness does, and so does what leaves the range") {
   const Graph g = network();
   for (uint64_t attempt = 0; attempt < 100; ++attempt) {
