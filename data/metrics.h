@@ -53,6 +53,11 @@ class OutputDifference {
  public:
   // Requires: equal sizes.
   void add(std::span<const float> a, std::span<const float> b);
+  // As far as both go: a size may depend on data.
+  void add_common(std::span<const float> a, std::span<const float> b) {
+    const size_t n = a.size() < b.size() ? a.size() : b.size();
+    add(a.first(n), b.first(n));
+  }
 
   uint64_t elems() const { return elems_; }
   // Elements where one of the two is NaN or infinite and the other is not the same; they count in nothing else.

@@ -205,7 +205,7 @@ class LayerRounding {
     p.hi = real_.has_residual ? INFINITY : real_.conv.hi;
     for (size_t c = 0; c < p.outputs; ++c) {
       const size_t channel = g * p.outputs + c;
-      const float s = weight.quant->scales[weight.quant->scales.size() == 1 ? 0 : channel];
+      const float s = weight_scale(*weight.quant, channel);
       p.scale.push_back(s);
       p.bias.push_back(integer_.has_bias ? static_cast<float>(quantized_.value(node.inputs[integer_.bias]).constant.as<int32_t>()[channel]) *
                                                input_scale * s

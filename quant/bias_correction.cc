@@ -68,7 +68,7 @@ class Correction {
     }
     double most = 0;
     for (uint32_t c = 0; c < pair_.integer.outputs; ++c) {
-      const double step = static_cast<double>(input_scale) * static_cast<double>(scale(*weight.quant, c));
+      const double step = static_cast<double>(input_scale) * static_cast<double>(weight_scale(*weight.quant, c));
       const double shift = float_mean(real, c) - (integer_mean(integer, c) + static_cast<double>(bias[c]) * step);
       const double corrected = std::nearbyint(static_cast<double>(bias[c]) + shift / step);
       if (!(std::fabs(corrected) <= kBiasLimit)) continue;  // the grid cannot say it
@@ -82,8 +82,6 @@ class Correction {
  private:
   static constexpr double kBiasLimit = 1073741824.0;  // as quantize_weights() keeps it
 
-  static float scale(const Quant& q, uint32_t c) { return q.scales[q.scales.size() == 1 ? 0 : c]; }
-
   double float_mean(const MeanWindow& window, uint32_t c) const {
     const Node& node = graph_.node(pair_.real.node);
     const auto weights = graph_.value(node.inputs[pair_.real.weight]).constant.as<float>();
@@ -95,7 +93,7 @@ class Correction {
     const Value& weight = quantized_.value(quantized_.node(pair_.integer.node).inputs[pair_.integer.weight]);
     const auto weights = weight.constant.as<int8_t>();
     const size_t row = pair_.integer.row();
-    const float s = scale(*weight.quant, c);
+    const float s = weight_scale(*weight.quant, c);
     return dot(window, pair_.integer.group_of(c) * row, row, [&](size_t i) { return static_cast<float>(weights[c * row + i]) * s; });
   }
   void store(const std::vector<int32_t>& bias) {

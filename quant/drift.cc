@@ -5,6 +5,7 @@
 #include <map>
 
 #include "graph/cost.h"
+#include "quant/ptq.h"
 #include "runtime/host/ports.h"
 
 namespace lathe {
@@ -20,13 +21,10 @@ const ObservedValue* observed_of(std::span<const ObservedValue> observed, const 
   return it == observed.end() || it->bins.empty() ? nullptr : &*it;
 }
 
-// The name under which calibration knows a value: the 8-bit form of a value that stays float for others has a suffix.
-const ObservedValue* calibrated(std::span<const ObservedValue> observed, std::string name) {
-  if (const ObservedValue* v = observed_of(observed, name)) return v;
-  constexpr std::string_view kSuffix = ":s8";
-  if (!name.ends_with(kSuffix)) return nullptr;
-  name.resize(name.size() - kSuffix.size());
-  return observed_of(observed, name);
+// What calibration saw of a value, or of the float value that it is the 8-bit form of.
+const ObservedValue* calibrated(std::span<const ObservedValue> observed, const std::string& name) {
+  const ObservedValue* v = observed_of(observed, name);
+  return v != nullptr ? v : observed_of(observed, float_name(name));
 }
 
 }  // namespace

@@ -4,48 +4,21 @@
 #include <cmath>
 #include <limits>
 
-#include "graph/op_def.h"
 #include "graph/rewriter.h"
+#include "quant/layers.h"
 
 namespace lathe {
 namespace {
 
 constexpr int kMostRounds = 20;
 
-// A layer with constant weights [out, ..., in], its activation and what it reads beside its input.
-struct Weighted {
-  NodeId node = kNoId;
-  size_t weight = 0, bias = 0;  // operands; bias: 0 if there is none
-  float lo = 0, hi = 0;
-  int32_t groups = 1;
-  bool has_residual = false;
-};
-
-std::optional<Weighted> weighted(const Graph& graph, NodeId id) {
-  const Node& node = graph.node(id);
-  Weighted w{.node = id};
-  if (op_def(node.op).as_convolution == nullptr) return {};
-  const Conv2dAttrs conv = op_def(node.op).as_convolution(node.attrs);
-  w.lo = conv.lo, w.hi = conv.hi, w.groups = conv.groups;
-  for (size_t i = 1; i < node.inputs.size(); ++i) {
-    if (node.inputs[i] == kNoId) continue;
-    const QuantRole role = quant_rule(op_def(node.op), i).role;
-    const bool constant = graph.value(node.inputs[i]).kind == ValueKind::kConstant;
-    if (role == QuantRole::kWeight && constant) w.weight = i;
-    else if (role == QuantRole::kBias && constant) w.bias = i;
-    else w.has_residual = true;
-  }
-  if (w.weight == 0) return {};
-  return w;
-}
-
 // Elements of a layer's weights by channel: of its results, or of its input.
 class Channels {
  public:
-  Channels(Graph& graph, const Weighted& w, bool of_input) : graph_(graph), id_(graph.node(w.node).inputs[w.weight]) {
+  Channels(Graph& graph, const WeightedLayer& w, bool of_input) : graph_(graph), id_(graph.node(w.node).inputs[w.weight]) {
     const Value& v = graph.value(id_);
     for (const Dim d : v.type.dims) dims_.push_back(graph.dims().value(d).value_or(0));
-    depthwise_ = w.groups > 1 && w.groups == dims_[0] && dims_.back() == 1;
+    depthwise_ = w.groups > 1 && w.groups == w.outputs && w.depth == 1;
     by_first_ = !of_input || depthwise_;
     grouped_ = of_input && w.groups > 1 && !depthwise_;
     const auto values = v.constant.as<float>();
@@ -61,7 +34,7 @@ class Channels {
   void scale(size_t c, float factor) {
     each(c, [&](size_t i) { values_[i] *= factor; });
   }
-  void store(Rewriter& rewriter, const Weighted& w) {
+  void store(Rewriter& rewriter, const WeightedLayer& w) {
     const Value& v = graph_.value(id_);
     rewriter.set_input(w.node, w.weight, rewriter.constant(graph_.fresh_name(v.name + ":equalized"), v.type, Constant::of(values_)));
   }
@@ -85,13 +58,13 @@ class Channels {
 bool is_shared(const Graph& graph, ValueId v) { return graph.consumers(v).size() > 1; }
 
 // The layer that takes the factors of `first`, or why there is none.
-std::optional<Weighted> partner(Graph& graph, const Weighted& first, std::string* why) {
+std::optional<WeightedLayer> partner(Graph& graph, const WeightedLayer& first, std::string* why) {
   const Node& node = graph.node(first.node);
   const ValueId result = node.outputs[0];
   const std::vector<NodeId> readers = graph.consumers(result);
-  std::optional<Weighted> second;
-  if (readers.size() == 1) second = weighted(graph, readers[0]);
-  const bool homogeneous = (first.lo == 0 || std::isinf(first.lo)) && std::isinf(first.hi);
+  std::optional<WeightedLayer> second;
+  if (readers.size() == 1) second = weighted_layer(graph, readers[0]);
+  const bool homogeneous = (first.conv.lo == 0 || std::isinf(first.conv.lo)) && std::isinf(first.conv.hi);
   if (graph.is_output(result)) *why = "its result is an output of the graph";
   else if (readers.size() != 1) *why = "its result has " + std::to_string(readers.size()) + " readers";
   else if (!second) *why = "its reader has no weights of its own";
@@ -115,11 +88,11 @@ double spread(const Channels& first, const Channels& second) {
 }
 
 // One exchange between two layers; false if no channel changed.
-bool exchange(Graph& graph, const Weighted& a, const Weighted& b, EqualizedPair* pair) {
+bool exchange(Graph& graph, const WeightedLayer& a, const WeightedLayer& b, EqualizedPair* pair) {
   Channels first(graph, a, false), second(graph, b, true);
   if (pair->spread_before == 0) pair->spread_before = spread(first, second);
   std::vector<float> bias;
-  const ValueId bias_id = a.bias == 0 ? kNoId : graph.node(a.node).inputs[a.bias];
+  const ValueId bias_id = a.has_bias ? graph.node(a.node).inputs[a.bias] : kNoId;
   if (bias_id != kNoId) {
     const auto values = graph.value(bias_id).constant.as<float>();
     bias.assign(values.begin(), values.end());
@@ -160,12 +133,12 @@ bool exchange(Graph& graph, const Weighted& a, const Weighted& b, EqualizedPair*
 EqualizeResult equalize(Graph& graph) {
   EqualizeResult result;
   struct Work {
-    Weighted first, second;
+    WeightedLayer first, second;
     EqualizedPair report;
   };
   std::vector<Work> work;
   for (const NodeId id : graph.order()) {
-    const auto first = weighted(graph, id);
+    const auto first = weighted_layer(graph, id);
     if (!first) continue;
     std::string why;
     const auto second = partner(graph, *first, &why);

@@ -1,16 +1,13 @@
 #include "quant/layer_noise.h"
 
 #include <algorithm>
-#include <string_view>
 #include <unordered_map>
 
 #include "data/metrics.h"
+#include "quant/ptq.h"
 
 namespace lathe {
 namespace {
-
-// quantize_graph() calls the 8-bit form of a float value so where both are in the graph.
-constexpr std::string_view kQuantizedSuffix = ":s8";
 
 // One result that both graphs make.
 struct Pair {
@@ -27,9 +24,8 @@ std::vector<Pair> common_results(const Graph& reference, const SampleRunner& a, 
   for (uint32_t t = 0; t < b.activations().size(); ++t) {
     const ValueId v = b.activations()[t];
     if (v == kNoId || changed.value(v).producer == kNoId) continue;
-    std::string name = changed.value(v).name;
-    if (name.ends_with(kQuantizedSuffix) && !by_name.contains(name)) name.resize(name.size() - kQuantizedSuffix.size());
-    const auto found = by_name.find(name);
+    auto found = by_name.find(changed.value(v).name);
+    if (found == by_name.end()) found = by_name.find(float_name(changed.value(v).name));
     if (found != by_name.end()) pairs.push_back({found->second, t, changed.value(v).producer, {}});
   }
   std::unordered_map<NodeId, size_t> position;
@@ -75,10 +71,7 @@ Result<double> output_sqnr(const Graph& reference, const Graph& changed, const S
     LATHE_CHECK_OK(a.run(source, i, nothing));
     LATHE_CHECK_OK(b.run(source, i, nothing));
     const auto wanted = a.outputs(), got = b.outputs();
-    for (size_t o = 0; o < wanted.size(); ++o) {
-      const size_t n = std::min(wanted[o].size(), got[o].size());
-      difference.add(wanted[o].first(n), got[o].first(n));
-    }
+    for (size_t o = 0; o < wanted.size(); ++o) difference.add_common(wanted[o], got[o]);
   }
   return difference.sqnr_db();
 }

@@ -13,15 +13,15 @@ std::optional<WeightedLayer> weighted_layer(const Graph& graph, NodeId id) {
   if (def.as_convolution == nullptr) return {};
   WeightedLayer layer{.node = id};
   layer.conv = def.as_convolution(node.attrs);
+  const auto is_constant = [&](size_t i) { return graph.value(node.inputs[i]).kind == ValueKind::kConstant; };
   for (size_t i = 1; i < def.max_inputs; ++i) {
     const QuantRole role = quant_rule(def, i).role;
     const bool there = i < node.inputs.size() && node.inputs[i] != kNoId;
     if (role == QuantRole::kWeight) layer.weight = i;
-    else if (role == QuantRole::kBias) layer.bias = i, layer.has_bias = there;
-    else if (there) layer.has_residual = true;
+    else if (role == QuantRole::kBias) layer.bias = i, layer.has_bias = there && is_constant(i);
+    if (there && role != QuantRole::kWeight && !(role == QuantRole::kBias && is_constant(i))) layer.has_residual = true;
   }
-  if (layer.weight == 0 || graph.value(node.inputs[layer.weight]).kind != ValueKind::kConstant) return {};
-  if (layer.has_bias && graph.value(node.inputs[layer.bias]).kind != ValueKind::kConstant) return {};
+  if (layer.weight == 0 || !is_constant(layer.weight)) return {};
   const std::vector<Dim>& dims = graph.value(node.inputs[layer.weight]).type.dims;
   std::vector<uint32_t> sizes;
   for (const Dim d : dims) sizes.push_back(static_cast<uint32_t>(graph.dims().value(d).value_or(0)));
@@ -39,6 +39,8 @@ std::vector<WeightedLayer> weighted_layers(const Graph& graph) {
     if (auto layer = weighted_layer(graph, n)) layers.push_back(*layer);
   return layers;
 }
+
+float weight_scale(const Quant& quant, size_t channel) { return quant.scales[quant.scales.size() == 1 ? 0 : channel]; }
 
 std::vector<LayerPair> layer_pairs(const Graph& graph, const Graph& quantized) {
   std::map<std::string, WeightedLayer> by_name;

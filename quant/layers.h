@@ -13,7 +13,7 @@ namespace lathe {
 struct WeightedLayer {
   NodeId node = kNoId;
   size_t weight = 0, bias = 0;  // operands; bias: where it stands or would stand
-  bool has_bias = false, has_residual = false;
+  bool has_bias = false, has_residual = false;  // a bias that is computed is a residual, too
   Conv2dAttrs conv = {};
   uint32_t outputs = 0, groups = 1, taps = 0, depth = 0;  // taps: kernel positions; depth: input channels of a group
   uint32_t kernel[2] = {1, 1};
@@ -25,6 +25,9 @@ struct WeightedLayer {
 std::optional<WeightedLayer> weighted_layer(const Graph& graph, NodeId id);
 // All of them, in order.
 std::vector<WeightedLayer> weighted_layers(const Graph& graph);
+
+// Of an output channel's weights.
+float weight_scale(const Quant& quant, size_t channel);
 
 // A layer with float weights, and what quantize_graph() made of it.
 struct LayerPair {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string_view>
 
 #include "graph/cost.h"
 #include "graph/op_def.h"
@@ -13,6 +14,11 @@
 
 namespace lathe {
 namespace {
+
+// Of the 8-bit form of a value, where both forms are in the graph.
+constexpr std::string_view kQuantizedSuffix = ":s8";
+
+std::string quantized_name(const std::string& name) { return name + std::string(kQuantizedSuffix); }
 
 Quant per_tensor(const QuantParams& p) { return Quant{{p.scale}, {p.zero_point}, -1, p.qmin, p.qmax}; }
 
@@ -98,7 +104,7 @@ class Converter {
     LATHE_TRY(const QuantParams out, result_params(node, inputs));
     if (weight < inputs.size()) LATHE_CHECK_OK(convert_weights(node, weight, bias, out.scale, &inputs));
     const std::string& name = source_.value(node.outputs[0]).name;
-    const std::string q_name = source_.is_output(node.outputs[0]) ? graph_.fresh_name(name + ":s8") : name;
+    const std::string q_name = source_.is_output(node.outputs[0]) ? graph_.fresh_name(quantized_name(name)) : name;
     LATHE_TRY(const NodeId id, graph_.add_node(node.op, node.attrs, std::move(inputs), node.name, {q_name}, {per_tensor(out)}));
     int8_[node.outputs[0]] = graph_.node(id).outputs[0];
     return {};
@@ -169,7 +175,7 @@ class Converter {
     if (value.kind == ValueKind::kConstant) return int8_[v] = quantized_constant(v);
     LATHE_TRY(const QuantParams params, params_of(v));
     LATHE_TRY(const ValueId in, as_float(v));
-    const std::string name = graph_.fresh_name(value.name + ":s8");
+    const std::string name = graph_.fresh_name(quantized_name(value.name));
     LATHE_TRY(const NodeId id, graph_.add_node(Op::kQuantize, NoAttrs{}, {in}, graph_.fresh_name(name + ":quantize"), {name},
                                                {per_tensor(params)}));
     return int8_[v] = graph_.node(id).outputs[0];
@@ -194,7 +200,7 @@ class Converter {
     const QuantParams p = symmetric_.contains(v) ? symmetric_params(range) : activation_params(range);
     std::vector<int8_t> q(values.size());
     for (size_t i = 0; i < q.size(); ++i) q[i] = static_cast<int8_t>(quantize(values[i], p.scale, p.zero_point, p.qmin, p.qmax));
-    return graph_.add_constant(graph_.fresh_name(value.name + ":s8"), {DType::kS8, value.type.dims}, Constant::of(q),
+    return graph_.add_constant(graph_.fresh_name(quantized_name(value.name)), {DType::kS8, value.type.dims}, Constant::of(q),
                                per_tensor(p));
   }
 
@@ -239,6 +245,10 @@ Result<QuantizeResult> quantize_graph(const Graph& graph, const RangeTable& rang
         {node.name, op_name(node.op), decisions[i].int8, decisions[i].reason, node_cost_macs(graph, node) / total});
   }
   return result;
+}
+
+std::string float_name(const std::string& name) {
+  return name.ends_with(kQuantizedSuffix) ? name.substr(0, name.size() - kQuantizedSuffix.size()) : name;
 }
 
 }  // namespace lathe

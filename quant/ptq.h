@@ -40,4 +40,7 @@ struct QuantizeResult {
 // weights that are not finite, a keep_float entry that matches nothing, a tensor that calibration did not see.
 Result<QuantizeResult> quantize_graph(const Graph& graph, const RangeTable& ranges, const QuantizeOptions& options);
 
+// What quantize_graph() calls the 8-bit form of a value whose name the float form keeps is that name and a suffix: without it.
+std::string float_name(const std::string& name);
+
 }  // namespace lathe

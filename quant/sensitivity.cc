@@ -7,6 +7,7 @@
 #include "graph/cost.h"
 #include "graph/op_def.h"
 #include "quant/decide.h"
+#include "quant/layers.h"
 
 namespace lathe {
 namespace {
@@ -29,15 +30,8 @@ double divergence(std::span<const float> reference, std::span<const float> value
   return std::max(0.0, sum);  // rounding
 }
 
-// Where a value of that name is an activation of the runner; the count of tensors if nowhere.
-uint32_t tensor_named(const Graph& graph, const SampleRunner& runner, const std::string& name) {
-  const auto all = runner.activations();
-  const auto it = std::find_if(all.begin(), all.end(), [&](ValueId v) { return v != kNoId && graph.value(v).name == name; });
-  return static_cast<uint32_t>(it - all.begin());
-}
-
 // One run, and the values of one tensor on the way.
-Result<std::vector<float>> run_and_catch(SampleRunner& runner, const SampleSource& source, uint64_t index, uint32_t tensor) {
+Result<std::vector<float>> run_and_catch(SampleRunner& runner, const SampleSource& source, uint64_t index, std::optional<uint32_t> tensor) {
   std::vector<float> caught;
   LATHE_CHECK_OK(runner.run(source, index, [&](uint32_t t, std::span<float> values) {
     if (t == tensor) caught.assign(values.begin(), values.end());
@@ -89,16 +83,15 @@ Result<LayerError> layer_error(const Graph& float_graph, SampleRunner& reference
                                const SampleSource& source, const SessionOptions& session) {
   LATHE_TRY(SampleRunner changed, SampleRunner::create(isolated, session));
   const std::string& name = float_graph.value(float_graph.node(layer.node).outputs[0]).name;
-  const uint32_t here = tensor_named(float_graph, reference, name);
-  uint32_t there = tensor_named(isolated, changed, name);
-  if (there == changed.activations().size()) there = tensor_named(isolated, changed, name + ":f32");
+  const auto here = tensor_of(float_graph, reference, name);
+  auto there = tensor_of(isolated, changed, name);
+  if (!there) there = tensor_of(isolated, changed, name + ":f32");
   OutputDifference local, propagated;
-  const bool seen = there < changed.activations().size();
   LayerError error;
   for (uint64_t i = 0; i < source.count; ++i) {
     LATHE_TRY(const std::vector<float> wanted, run_and_catch(reference, source, i, here));
     LATHE_TRY(const std::vector<float> got, run_and_catch(changed, source, i, there));
-    if (const size_t n = std::min(wanted.size(), got.size()); seen) local.add(std::span(wanted).first(n), std::span(got).first(n));
+    if (there) local.add_common(wanted, got);
     auto a = reference.outputs(), b = changed.outputs();
     for (size_t o = 0; o < a.size(); ++o) {
       const size_t n = std::min(a[o].size(), b[o].size());  // a size may depend on data
@@ -107,7 +100,7 @@ Result<LayerError> layer_error(const Graph& float_graph, SampleRunner& reference
     }
     error.kl += divergence(a[0], b[0]) / static_cast<double>(source.count);
   }
-  error.local_db = seen ? local.sqnr_db() : std::nan("");
+  error.local_db = there ? local.sqnr_db() : std::nan("");
   error.propagated_db = propagated.sqnr_db();
   return error;
 }

@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "data/npy.h"
+#include "graph/lower/load.h"
 
 namespace lathe::tools {
 namespace {
@@ -126,6 +127,12 @@ Result<ModelScores> score_model(const HostModel& model, const std::string& name,
   const auto* bytes = reinterpret_cast<const std::byte*>(kept.data());
   scores.outputs.bytes.assign(bytes, bytes + kept.size() * sizeof(float));
   return scores;
+}
+
+Result<ModelScores> score_graph(const Graph& graph, const std::string& name, const Dataset& data, const DataSplit& split,
+                                const EvalRequest& request) {
+  LATHE_TRY(auto program, compile_for_host(graph));
+  return score_model({std::move(program), graph.metadata, 0}, name, data, split, request);
 }
 
 EvalReport make_report(const Metric& metric, const DataSplit& split, const ModelScores& scores, const ModelScores* baseline,

@@ -31,6 +31,10 @@ struct ModelScores {
 Result<ModelScores> score_model(const HostModel& model, const std::string& name, const Dataset& data, const DataSplit& split,
                                 const EvalRequest& request);
 
+// The same of a graph, lowered for this host.
+Result<ModelScores> score_graph(const Graph& graph, const std::string& name, const Dataset& data, const DataSplit& split,
+                                const EvalRequest& request);
+
 struct FigureRow {
   std::string name;  // "column=value"; empty: all samples
   uint64_t samples = 0;

@@ -63,8 +63,7 @@ class Search {
  private:
   Result<ModelScores> score(const Graph& graph) {
     LATHE_CHECK_OK(check_cancelled());
-    LATHE_TRY(auto program, compile_for_host(graph));
-    return score_model({std::move(program), graph.metadata, 0}, request_.model, data_, split_, eval_);
+    return score_graph(graph, request_.model, data_, split_, eval_);
   }
 
   Result<const Verdict*> judge(const Assignment& a) {

@@ -97,15 +97,14 @@ std::string accuracy(const Report& r) {
 
 std::string precision_map(const Report& r) {
   constexpr LayerPrecision kAll[] = {LayerPrecision::kInt8, LayerPrecision::kHalf, LayerPrecision::kFloat, LayerPrecision::kOther};
-  constexpr const char* kClasses[] = {"int8", "fp16", "fp32", "other"};
   std::string key = "<p class=\"key\">";
-  for (size_t i = 0; i < std::size(kAll); ++i) {
+  for (const LayerPrecision p : kAll) {
     size_t count = 0;
     double share = 0;
     for (const ReportLayer& l : r.layers)
-      if (l.precision == kAll[i]) ++count, share += l.share;
+      if (l.precision == p) ++count, share += l.share;
     if (count > 0)
-      key += formatted("<span><i class=\"%s\"></i>%s: %zu step%s, %.1f %% of the time</span>", kClasses[i], precision_name(kAll[i]), count,
+      key += formatted("<span><i class=\"%s\"></i>%s: %zu step%s, %.1f %% of the time</span>", precision_class(p), precision_name(p), count,
                        count == 1 ? "" : "s", 100 * share);
   }
   return section("precision", "Precision map", "Every step of a run from left to right, as wide as its share of the time",

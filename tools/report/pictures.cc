@@ -19,12 +19,12 @@ std::string block(const char* css_class, double x, double y, double width, doubl
   return formatted("<rect class=\"%s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/>", css_class, x, y, width, height);
 }
 
+}  // namespace
+
 const char* precision_class(LayerPrecision precision) {
   constexpr const char* kClasses[] = {"int8", "fp16", "fp32", "other"};
   return kClasses[static_cast<size_t>(precision)];
 }
-
-}  // namespace
 
 std::string bar_picture(double share, bool marked) {
   const double known = std::isfinite(share) ? std::clamp(share, 0.0, 1.0) : 0;

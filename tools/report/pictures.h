@@ -15,6 +15,9 @@ std::string bar_picture(double share, bool marked);
 // One mark per value between `low` and `high`, with its interval; a second mark for a reference (NaN: none).
 std::string interval_picture(double value, Interval interval, double reference, double low, double high);
 
+// What the style sheet calls a precision.
+const char* precision_class(LayerPrecision precision);
+
 // The run from left to right: one block per layer, as wide as its share of the time, in the colour of its precision.
 std::string precision_picture(std::span<const ReportLayer> layers);
 

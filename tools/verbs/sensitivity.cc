@@ -7,7 +7,6 @@
 #include "base/atomic_file.h"
 #include "base/json.h"
 #include "base/progress.h"
-#include "graph/lower/load.h"
 #include "graph/pass.h"
 #include "quant/sensitivity.h"
 #include "tools/bar_chart.h"
@@ -91,8 +90,7 @@ class Bench {
 
  private:
   Result<ModelScores> score(const Graph& graph) {
-    LATHE_TRY(auto program, compile_for_host(graph));
-    return score_model({std::move(program), graph.metadata, 0}, options_.model, data_, split_, request_);
+    return score_graph(graph, options_.model, data_, split_, request_);
   }
 
   Result<MetricDrop> drop_of(const Graph& graph) {
