@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/cancel.h"
+#include "base/random.h"
 #include "data/csv.h"
 #include "data/npy.h"
 #include "data/overlap.h"
@@ -19,30 +20,6 @@ namespace {
 
 constexpr uint64_t kPollMask = 1023;  // loops over samples look for Ctrl-C this often
 
-// splitmix64 (Steele, Lea, Flood 2014): the same permutation on every machine, which std::shuffle does not promise.
-class SplitMix64 {
- public:
-  explicit SplitMix64(uint64_t seed) : state_(seed) {}
-  uint64_t next() {
-    uint64_t z = state_ += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-  }
-
- private:
-  uint64_t state_;
-};
-
-std::vector<uint32_t> permutation(uint64_t n, uint64_t seed) {
-  std::vector<uint32_t> out(n);
-  for (uint64_t i = 0; i < n; ++i) out[i] = static_cast<uint32_t>(i);
-  SplitMix64 random(seed);
-  // The bias of % is below n / 2^64.
-  for (uint64_t i = n; i > 1; --i) std::swap(out[i - 1], out[random.next() % i]);
-  return out;
-}
-
 // Which samples of its files a split takes. Fractions of one file cut one permutation, so that splits with ranges that touch
 // share nothing; the chosen samples stay in the file's order.
 Result<std::vector<uint32_t>> choose(const SplitDescription& split, uint64_t count, const DatasetDescription& d) {
@@ -51,7 +28,7 @@ Result<std::vector<uint32_t>> choose(const SplitDescription& split, uint64_t cou
   if (split.fraction) {
     const auto first = static_cast<size_t>(std::llround(split.fraction->first * static_cast<double>(count)));
     const auto end = static_cast<size_t>(std::llround(split.fraction->second * static_cast<double>(count)));
-    const auto order = permutation(count, d.seed);
+    const auto order = permutation(count, Random(d.seed));
     out.assign(order.begin() + static_cast<ptrdiff_t>(first), order.begin() + static_cast<ptrdiff_t>(end));
     std::sort(out.begin(), out.end());
     if (out.empty())
@@ -210,9 +187,28 @@ class DatasetLoader {
   std::map<std::string, LoadedSamples> cache_;
 };
 
-Result<void> DataSplit::fill(size_t input, uint64_t index, void* out) const {
-  std::vector<std::byte> scratch;
+namespace {
+
+uint64_t stored_bytes(const Samples& samples) {
+  uint64_t bytes = 0;
+  (void)checked_tensor_bytes(samples.form().dtype, samples.form().dims, &bytes);
+  return bytes;
+}
+
+}  // namespace
+
+const RawSample& DataSplit::form(size_t input) const { return inputs_[input]->form(); }
+
+Result<void> DataSplit::fill(size_t input, uint64_t index, void* out) const { return fill(input, index, out, nullptr); }
+
+Result<void> DataSplit::fill(size_t input, uint64_t index, void* out, const Change& change) const {
+  std::vector<std::byte> scratch, changed;
   LATHE_TRY(const std::byte* stored, raw(input, index, &scratch));
+  if (change) {
+    changed.resize(stored_bytes(*inputs_[input]));
+    change(stored, changed.data());
+    stored = changed.data();
+  }
   auto done = preprocessors_[input]->apply(stored, out);
   if (!done) return tl::unexpected<Error>(with_context(std::move(done.error()), inputs_[input]->where(indices_[index])));
   return {};
@@ -242,16 +238,6 @@ Result<Hash128> DataSplit::hash(uint64_t index) const {
   }
   return all.finish();
 }
-
-namespace {
-
-uint64_t stored_bytes(const Samples& samples) {
-  uint64_t bytes = 0;
-  (void)checked_tensor_bytes(samples.form().dtype, samples.form().dims, &bytes);
-  return bytes;
-}
-
-}  // namespace
 
 Result<std::string> DataSplit::non_finite(uint64_t index) const {
   std::vector<std::byte> scratch;

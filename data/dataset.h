@@ -4,6 +4,7 @@
 // access. A Dataset is immutable after load() and shared between threads.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -40,6 +41,11 @@ class DataSplit {
   // Sample `index` of input `input`, preprocessed, to `out` (DataInput::bytes, aligned to the dtype). Requires: both in range.
   // Thread-safe. Errors name the file and the sample: an image that does not decode, a value that the dtype cannot hold.
   Result<void> fill(size_t input, uint64_t index, void* out) const;
+  // The same of the sample that `change` made of the stored one, in the same form: augmentation.
+  using Change = std::function<void(const std::byte* stored, std::byte* changed)>;
+  Result<void> fill(size_t input, uint64_t index, void* out, const Change& change) const;
+  // How samples are stored.
+  const RawSample& form(size_t input) const;
 
   bool has_labels() const { return !labels_.empty(); }
   // Requires: has_labels().

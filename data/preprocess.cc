@@ -2,52 +2,20 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
+#include "data/fields.h"
 #include "data/tensor.h"
 
 namespace lathe {
 namespace {
 
-std::string number_text(double v) {
-  std::array<char, 32> buffer{};
-  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), v).ptr;
-  return {buffer.data(), end};
-}
-
 std::string list_text(const std::vector<double>& v) {
   std::string out;
   for (const double x : v) out += (out.empty() ? "" : ",") + number_text(x);
   return out;
-}
-
-template <class T>
-bool parse_number(std::string_view text, T* out) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *out);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> out;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find(separator), text.size());
-    out.push_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return out;
-}
-
-template <class T>
-bool parse_list(std::string_view text, char separator, std::vector<T>* out) {
-  for (const std::string_view part : split(text, separator)) {
-    T v{};
-    if (!parse_number(part, &v)) return false;
-    out->push_back(v);
-  }
-  return true;
 }
 
 template <class Enum>
@@ -107,7 +75,7 @@ std::string to_text(const Preprocessing& p) {
 
 Result<Preprocessing> parse_preprocessing(std::string_view text) {
   Preprocessing p;
-  for (const std::string_view field : split(text, ' ')) {
+  for (const std::string_view field : split_text(text, ' ')) {
     const size_t equals = field.find('=');
     const bool known = equals != std::string_view::npos && set_field(field.substr(0, equals), field.substr(equals + 1), &p);
     if (!known) return fail(Code::kCorrupt, "preprocessing: cannot read '" + std::string(field) + "'");
@@ -124,7 +92,7 @@ std::string to_text(const std::vector<NamedPreprocessing>& inputs) {
 
 Result<std::vector<NamedPreprocessing>> parse_preprocessings(std::string_view text) {
   std::vector<NamedPreprocessing> out;
-  for (const std::string_view line : split(text, '\n')) {
+  for (const std::string_view line : split_text(text, '\n')) {
     const size_t colon = line.rfind(": ");
     NamedPreprocessing input;
     if (colon != std::string_view::npos) input.name = std::string(line.substr(0, colon));
@@ -139,8 +107,8 @@ Hash128 preprocessing_hash(const std::vector<NamedPreprocessing>& inputs) { retu
 Result<void> check_preprocessing(std::string_view stored, const std::vector<NamedPreprocessing>& data) {
   const std::string wanted = to_text(data);
   if (stored.empty() || stored == wanted) return {};
-  const auto a = split(stored, '\n');
-  const auto b = split(wanted, '\n');
+  const auto a = split_text(stored, '\n');
+  const auto b = split_text(wanted, '\n');
   size_t line = 0;
   while (line < a.size() && line < b.size() && a[line] == b[line]) ++line;
   const auto show = [&](const std::vector<std::string_view>& lines) {
@@ -150,13 +118,17 @@ Result<void> check_preprocessing(std::string_view stored, const std::vector<Name
               "preprocessing differs: the model was made with " + show(a) + ", the data set gives " + show(b));
 }
 
+std::optional<PictureForm> picture_form(const RawSample& raw) {
+  const size_t rank = raw.axes == RawAxes::kHw ? 2 : raw.axes == RawAxes::kChw || raw.axes == RawAxes::kHwc ? 3 : 0;
+  if (rank == 0 || raw.dims.size() != rank) return std::nullopt;
+  const bool chw = raw.axes == RawAxes::kChw;
+  return PictureForm{rank == 2 ? 1 : chw ? raw.dims[0] : raw.dims[2], chw ? raw.dims[1] : raw.dims[0], chw ? raw.dims[2] : raw.dims[1], chw};
+}
+
 Result<void> Preprocessor::bind_axes(const RawSample& raw) {
   const SampleLayout layout = preprocessing_.layout;
-  const size_t rank = raw.axes == RawAxes::kPlain ? raw.dims.size() : raw.axes == RawAxes::kHw ? 2 : 3;
-  if (raw.dims.size() != rank)
-    return fail(Code::kInvalidArgument, "samples of shape " + dims_text(raw.dims) + " do not have the axes of a picture");
   dims_ = raw.dims;
-  if (raw.axes == RawAxes::kPlain) {
+  if (raw.axes == RawAxes::kPlain || raw.axes == RawAxes::kWave) {
     if (layout != SampleLayout::kAsIs)
       return fail(Code::kInvalidArgument, std::string("layout ") + kSampleLayoutNames[static_cast<size_t>(layout)] +
                                               " needs samples with axes (hw, chw or hwc), these of shape " + dims_text(raw.dims) +
@@ -164,10 +136,10 @@ Result<void> Preprocessor::bind_axes(const RawSample& raw) {
     pixels_ = elems_;
     return {};
   }
-  const bool chw = raw.axes == RawAxes::kChw;
-  const int64_t c = raw.axes == RawAxes::kHw ? 1 : chw ? raw.dims[0] : raw.dims[2];
-  const int64_t h = chw ? raw.dims[1] : raw.dims[0];
-  const int64_t w = chw ? raw.dims[2] : raw.dims[1];
+  const auto picture = picture_form(raw);
+  if (!picture)
+    return fail(Code::kInvalidArgument, "samples of shape " + dims_text(raw.dims) + " do not have the axes of a picture");
+  const auto [c, h, w, chw] = *picture;
   channels_ = static_cast<uint64_t>(c);
   pixels_ = static_cast<uint64_t>(h * w);
   if (layout == SampleLayout::kNchw) dims_ = {c, h, w};

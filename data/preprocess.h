@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -62,14 +63,21 @@ inline constexpr const char* kPreprocessingHashKey = "preprocessing_hash";
 // which is accepted.
 Result<void> check_preprocessing(std::string_view stored, const std::vector<NamedPreprocessing>& data);
 
-// Axes of a stored sample. kPlain has no channels.
-enum class RawAxes : uint8_t { kPlain, kHw, kChw, kHwc };
+// Axes of a stored sample. kPlain has no channels; kWave is sound, f32: [time] or [channel, time].
+enum class RawAxes : uint8_t { kPlain, kHw, kChw, kHwc, kWave };
 
 struct RawSample {
   DType dtype = DType::kU8;
   RawAxes axes = RawAxes::kPlain;
   std::vector<int64_t> dims;
 };
+
+// A stored picture. nullopt: the sample has other axes than kHw, kChw and kHwc, or another rank than they say.
+struct PictureForm {
+  int64_t channels = 1, height = 0, width = 0;
+  bool planar = false;  // kChw
+};
+std::optional<PictureForm> picture_form(const RawSample& raw);
 
 // A Preprocessing bound to the form of the stored samples.
 class Preprocessor {

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/cancel.h"
+#include "base/random.h"
 #include "graph/rewriter.h"
 #include "quant/layers.h"
 
@@ -13,13 +14,6 @@ namespace {
 
 constexpr float kStretch = 1.2f, kShift = -0.1f;  // the rectified sigmoid: clip(1.2 sigmoid(v) - 0.1, 0, 1)
 constexpr double kWarmUp = 0.2, kSharpest = 2, kBluntest = 20;
-
-uint64_t next_random(uint64_t* state) {  // SplitMix64
-  uint64_t z = (*state += 0x9e3779b97f4a7c15u);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
 
 // Windows of one group's input: of the quantized network, and of the float one at the same places.
 struct Windows {
@@ -41,7 +35,7 @@ float hardness(float v) { return std::clamp(kStretch / (1 + std::exp(-v)) + kShi
 
 class Fit {
  public:
-  Fit(const Problem& p, const AdaRoundOptions& o) : p_(p), o_(o), v_(p.floor.size()), m_(v_.size(), 0), s_(v_.size(), 0), state_(o.seed) {
+  Fit(const Problem& p, const AdaRoundOptions& o) : p_(p), o_(o), v_(p.floor.size()), m_(v_.size(), 0), s_(v_.size(), 0), random_(o.seed) {
     for (size_t i = 0; i < v_.size(); ++i) {
       const float h = (std::clamp(p.start[i], 0.01f, 0.99f) - kShift) / kStretch;
       v_[i] = std::log(h / (1 - h));
@@ -67,7 +61,7 @@ class Fit {
     for (size_t i = 0; i < v_.size(); ++i) weight_[i] = (p_.floor[i] + hardness(v_[i])) * p_.scale[i / p_.row];
     std::fill(gradient_.begin(), gradient_.end(), 0.0f);
     const size_t batch = std::min<size_t>(o_.batch, p_.rows);
-    for (size_t b = 0; b < batch; ++b) add_row(next_random(&state_) % p_.rows, 2.0f / static_cast<float>(batch));
+    for (size_t b = 0; b < batch; ++b) add_row(random_.below(p_.rows), 2.0f / static_cast<float>(batch));
     const double correction1 = 1 - std::pow(0.9, iteration + 1.0), correction2 = 1 - std::pow(0.999, iteration + 1.0);
     for (size_t i = 0; i < v_.size(); ++i) {
       const float sigmoid = 1 / (1 + std::exp(-v_[i])), h = hardness(v_[i]);
@@ -107,7 +101,7 @@ class Fit {
   const Problem& p_;
   const AdaRoundOptions& o_;
   std::vector<float> v_, m_, s_, gradient_, weight_;
-  uint64_t state_;
+  Random random_;
 };
 
 double squared_error(const Problem& p, const std::vector<uint8_t>& up) {

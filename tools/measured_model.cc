@@ -2,16 +2,10 @@
 
 #include <cstring>
 
+#include "base/random.h"
+
 namespace lathe::tools {
 namespace {
-
-// Steele, Lea, Flood: "Fast splittable pseudorandom number generators" (2014).
-uint64_t splitmix64(uint64_t state) {
-  state += 0x9e3779b97f4a7c15u;
-  state = (state ^ (state >> 30)) * 0xbf58476d1ce4e5b9u;
-  state = (state ^ (state >> 27)) * 0x94d049bb133111ebu;
-  return state ^ (state >> 31);
-}
 
 void fill_inputs(Runner& runner, uint64_t seed) {
   for (size_t i = 0; i < runner.input_count(); ++i) {
@@ -20,7 +14,7 @@ void fill_inputs(Runner& runner, uint64_t seed) {
     uint8_t* out = runner.input(i);
     std::memset(out, 0, static_cast<size_t>(n) * dtype_bytes(dtype));
     for (uint32_t k = 0; k < n; ++k) {
-      const uint64_t r = splitmix64((seed << 40) + (static_cast<uint64_t>(i) << 32) + k);
+      const uint64_t r = Random((seed << 40) + (static_cast<uint64_t>(i) << 32) + k).next();
       if (dtype == DType::kF32)
         reinterpret_cast<float*>(out)[k] = static_cast<float>(static_cast<double>(r >> 40) * 0x1p-23 - 1.0);
       else if (dtype == DType::kS8 || dtype == DType::kU8)
