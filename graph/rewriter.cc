@@ -56,6 +56,17 @@ ValueId Rewriter::constant(std::string name, TensorType type, Constant bytes, st
   return graph_.add_constant(graph_.fresh_name(std::move(name)), std::move(type), std::move(bytes), std::move(quant));
 }
 
+void Rewriter::set_constant(ValueId constant, Constant bytes) {
+  if (error_) return;
+  Value& v = graph_.values_[constant];
+  if (v.kind != ValueKind::kConstant || v.contents || v.constant.bytes.size() != bytes.bytes.size()) {
+    fail_edit(Code::kInvalidArgument, "'" + v.name + "' cannot become other " + std::to_string(bytes.bytes.size()) + " bytes");
+    return;
+  }
+  v.constant = std::move(bytes);
+  ++edits_;
+}
+
 bool Rewriter::store_types(Node& node, const std::vector<Inferred>& types) {
   bool changed = false;
   for (size_t i = 0; i < node.outputs.size(); ++i) {

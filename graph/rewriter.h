@@ -20,6 +20,9 @@ class Rewriter {
   ValueId insert(NodeId before, Op op, Attrs attrs, std::vector<ValueId> inputs, std::string name,
                  std::optional<Quant> quant = {});
   ValueId constant(std::string name, TensorType type, Constant bytes, std::optional<Quant> quant = {});
+  // Other bytes, as many, for a constant that readers know by its name: its name and type stay. Not for small integers, whose values
+  // types depend on.
+  void set_constant(ValueId constant, Constant bytes);
   // Every reader of `from` (nodes and graph outputs) reads `to`, but for the node that makes `to`: so a value can be wrapped. If
   // `from` was a graph output, `to` takes over its name, and must be a temporary that is no output itself; else the output stays
   // as it is.

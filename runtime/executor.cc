@@ -1,7 +1,6 @@
 #include "runtime/executor.h"
 
 namespace lathe {
-namespace {
 
 void copy_port(uint8_t* to, const uint8_t* from, uint32_t bytes, PortMode mode) {
   if (mode == PortMode::kCopy) {
@@ -10,6 +9,8 @@ void copy_port(uint8_t* to, const uint8_t* from, uint32_t bytes, PortMode mode) 
   }
   for (uint32_t i = 0; i < bytes; ++i) to[i] = static_cast<uint8_t>(from[i] ^ 0x80);
 }
+
+namespace {
 
 bool copied(const BoundPort& port) { return (port.mode == PortMode::kCopy || port.mode == PortMode::kFlip) && port.bytes != 0; }
 

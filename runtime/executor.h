@@ -10,6 +10,8 @@ namespace lathe {
 // them. Ports that are kDirect are skipped: their pointers must be in RunMemory::external.
 void load_inputs(const BoundPlan& plan, const RunMemory& memory, const void* const* inputs);
 void store_outputs(const BoundPlan& plan, const RunMemory& memory, void* const* outputs);
+// `bytes` between the caller's form of a port or variable and the plan's: `mode` is its own.
+void copy_port(uint8_t* to, const uint8_t* from, uint32_t bytes, PortMode mode);
 // Variables to their initial values.
 void reset_variables(const BoundPlan& plan, const RunMemory& memory);
 

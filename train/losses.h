@@ -7,9 +7,17 @@
 
 namespace lathe::train {
 
-// -mean sum_c t_c log softmax(logits)_c, t the label's one-hot vector, of which `smoothing` (0 <= smoothing < 1) is spread over
+// Which class every row is of. With mixup (Zhang, Cisse, Dauphin, Lopez-Paz 2018) a row is `mix` (f32 [batch], in [0, 1]) of class
+// `labels` and 1 - mix of class `mixed`.
+struct Labels {
+  Labels(ValueId labels) : labels(labels) {}
+  Labels(ValueId labels, ValueId mixed, ValueId mix) : labels(labels), mixed(mixed), mix(mix) {}
+  ValueId labels, mixed = kNoId, mix = kNoId;
+};
+
+// -mean sum_c t_c log softmax(logits)_c, t the labels' one-hot vector, of which `smoothing` (0 <= smoothing < 1) is spread over
 // all classes.
-Result<ValueId> cross_entropy(Graph& graph, ValueId logits, ValueId labels, float smoothing = 0.0f);
+Result<ValueId> cross_entropy(Graph& graph, ValueId logits, const Labels& labels, float smoothing = 0.0f);
 
 // mean (y - target)^2 over all elements.
 Result<ValueId> mean_squared(Graph& graph, ValueId y, ValueId target);
@@ -22,6 +30,6 @@ struct Distillation {
   float temperature = 4.0f;  // above 0
   float smoothing = 0.0f;
 };
-Result<ValueId> distillation(Graph& graph, ValueId logits, ValueId teacher_logits, ValueId labels, const Distillation& options);
+Result<ValueId> distillation(Graph& graph, ValueId logits, ValueId teacher_logits, const Labels& labels, const Distillation& options);
 
 }  // namespace lathe::train

@@ -51,13 +51,20 @@ class Step {
                                   Constant::of(std::vector<float>(elems, initial)));
   }
   void assign(ValueId variable, ValueId value) { assigned_.emplace_back(variable, value); }
+  void become(ValueId parameter, ValueId value) {
+    assign(parameter, value);
+    next_.push_back(value);
+  }
 
-  Result<void> finish() {
+  // What the parameters become.
+  Result<std::vector<ValueId>> finish() {
     for (const auto& [variable, value] : assigned_) e.nodes(Op::kAssign, NoAttrs{}, {variable, value});
-    return e.ok();
+    if (!e.ok()) return tl::unexpected<Error>(e.ok().error());
+    return std::move(next_);
   }
 
  private:
+  std::vector<ValueId> next_;
   std::vector<std::pair<ValueId, ValueId>> assigned_;
 };
 
@@ -80,7 +87,7 @@ bool decays(const Emitter& e, ValueId w, float weight_decay) { return weight_dec
 
 }  // namespace
 
-Result<void> add_sgd(Graph& graph, std::span<const Parameter> parameters, ValueId rate, const SgdOptions& o) {
+Result<std::vector<ValueId>> add_sgd(Graph& graph, std::span<const Parameter> parameters, ValueId rate, const SgdOptions& o) {
   LATHE_CHECK_OK(check_parameters(graph, parameters, rate));
   LATHE_CHECK_OK(check_fraction("momentum", o.momentum));
   LATHE_CHECK_OK(check_amount("weight decay", o.weight_decay));
@@ -97,12 +104,13 @@ Result<void> add_sgd(Graph& graph, std::span<const Parameter> parameters, ValueI
       step.assign(velocity, v);
       g = o.nesterov ? e.add(g, e.mul(v, o.momentum)) : v;
     }
-    step.assign(w, e.sub(w, e.mul(g, rate)));
+    step.become(w, e.sub(w, e.mul(g, rate)));
   }
   return step.finish();
 }
 
-Result<void> add_adamw(Graph& graph, std::span<const Parameter> parameters, ValueId rate, const AdamWOptions& o) {
+Result<std::vector<ValueId>> add_adamw(Graph& graph, std::span<const Parameter> parameters, ValueId rate,
+                                       const AdamWOptions& o) {
   LATHE_CHECK_OK(check_parameters(graph, parameters, rate));
   LATHE_CHECK_OK(check_fraction("beta1", o.beta1));
   LATHE_CHECK_OK(check_fraction("beta2", o.beta2));
@@ -130,9 +138,26 @@ Result<void> add_adamw(Graph& graph, std::span<const Parameter> parameters, Valu
     const ValueId v = e.div(average(w, "second_moment", o.beta2, e.square(g)), second);
     ValueId update = e.div(m, e.add(e.fn(Op::kSqrt, v), o.epsilon));
     if (decays(e, w, o.weight_decay)) update = e.add(update, e.mul(w, o.weight_decay));
-    step.assign(w, e.sub(w, e.mul(update, rate)));
+    step.become(w, e.sub(w, e.mul(update, rate)));
   }
   return step.finish();
+}
+
+Result<ValueId> add_average(Graph& graph, ValueId variable, ValueId next, ValueId decay) {
+  const Value& v = graph.value(variable);
+  const ValueId average = graph.add_variable(graph.fresh_name(v.name + ":average"), v.type, v.constant);
+  Emitter e(graph, "average");
+  e.nodes(Op::kAssign, NoAttrs{}, {average, e.add(next, e.mul(decay, e.sub(average, next)))});
+  if (!e.ok()) return tl::unexpected<Error>(e.ok().error());
+  return average;
+}
+
+Result<ValueId> add_shrinkage(Graph& graph, const Parameter& p, float amount) {
+  LATHE_CHECK_OK(check_amount("sparsity", amount));
+  Emitter e(graph, "shrinkage");
+  const ValueId gradient = e.add(p.gradient, e.mul(e.fn(Op::kSign, p.variable), amount));
+  if (!e.ok()) return tl::unexpected<Error>(e.ok().error());
+  return gradient;
 }
 
 }  // namespace lathe::train

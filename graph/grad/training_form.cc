@@ -1,6 +1,7 @@
 #include "graph/grad/training_form.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "graph/grad/emit.h"
 #include "graph/rewriter.h"
@@ -8,13 +9,34 @@
 namespace lathe {
 namespace {
 
-bool is_parameter(const Node& node, size_t i) {
+// Nothing for an operand that is no parameter.
+std::optional<ParameterRole> role_of(const Node& node, size_t i) {
   const OpDef& def = op_def(node.op);
-  if (node.op == Op::kBatchNorm) return i == 1 || i == 2;
-  if (node.op == Op::kMatMul) return true;
-  if (def.takes_rows != nullptr && def.takes_rows(node.attrs)) return i == 0;
-  const QuantRole role = quant_rule(def, i).role;
-  return role == QuantRole::kWeight || role == QuantRole::kBias || role == QuantRole::kFloatConstant;
+  const auto only = [](bool is, ParameterRole role) { return is ? std::optional(role) : std::nullopt; };
+  if (node.op == Op::kBatchNorm) return i == 1 ? ParameterRole::kScale : only(i == 2, ParameterRole::kBias);
+  if (node.op == Op::kMatMul) return ParameterRole::kWeight;
+  if (def.takes_rows != nullptr && def.takes_rows(node.attrs)) return only(i == 0, ParameterRole::kTable);
+  switch (quant_rule(def, i).role) {
+    case QuantRole::kWeight: return ParameterRole::kWeight;
+    case QuantRole::kBias: return ParameterRole::kBias;
+    case QuantRole::kFloatConstant: return i == 1 ? ParameterRole::kScale : ParameterRole::kBias;
+    default: return {};
+  }
+}
+
+// How many elements of operand `i`, a weight of known dims, go into one result.
+int64_t fan_in(const Graph& graph, const Node& node, size_t i) {
+  const TensorType& type = graph.value(node.inputs[i]).type;
+  const auto extent = [&](size_t axis) { return graph.dims().value(type.dims[axis]).value_or(1); };
+  if (const auto* a = std::get_if<MatMulAttrs>(&node.attrs)) {
+    const Ints& perm = i == 0 ? a->a_perm : a->b_perm;
+    const size_t rank = type.dims.size(), axis = rank < 2 ? 0 : i == 0 ? rank - 1 : rank - 2;
+    return extent(perm.count == 0 ? axis : static_cast<size_t>(perm[static_cast<int32_t>(axis)]));
+  }
+  int64_t n = 1;
+  for (size_t k = 0; k < type.dims.size(); ++k)
+    if (static_cast<int>(k) != quant_rule(op_def(node.op), i).axis) n *= extent(k);
+  return n;
 }
 
 class Training {
@@ -25,7 +47,7 @@ class Training {
     for (const NodeId n : rewriter_.nodes()) {
       const Node node = graph_.node(n);
       for (size_t i = 0; i < node.inputs.size(); ++i)
-        if (is_parameter(node, i)) make_variable(node.inputs[i], &form_.parameters);
+        if (const auto role = role_of(node, i)) make_parameter(node, i, *role);
     }
     for (const NodeId n : rewriter_.nodes())
       if (graph_.node(n).op == Op::kBatchNorm) LATHE_CHECK_OK(use_batch(n));
@@ -36,6 +58,15 @@ class Training {
   }
 
  private:
+  void make_parameter(const Node& node, size_t i, ParameterRole role) {
+    const int64_t fan = node.inputs[i] == kNoId || role != ParameterRole::kWeight ? 1 : fan_in(graph_, node, i);
+    if (make_variable(node.inputs[i], &form_.parameters) == kNoId) return;
+    Trained& made = form_.parameters.back();
+    made.role = role;
+    made.batch_norm = node.op == Op::kBatchNorm;
+    made.fan_in = fan;
+  }
+
   // kNoId if `v` is no float32 constant.
   ValueId make_variable(ValueId v, std::vector<Trained>* list) {
     if (v == kNoId || graph_.value(v).kind != ValueKind::kConstant || graph_.value(v).type.dtype != DType::kF32) return kNoId;
@@ -63,7 +94,11 @@ class Training {
     for (size_t i = 0; i < 2; ++i) {
       const ValueId running = make_variable(node.inputs[3 + i], &form_.statistics);
       if (running == kNoId) continue;  // computed, or shared with another layer
-      e.nodes(Op::kAssign, NoAttrs{}, {running, e.add(e.mul(running, 1.0f - momentum_), e.mul(batch[i], momentum_))});
+      Trained& statistic = form_.statistics.back();
+      statistic.role = i == 0 ? ParameterRole::kBias : ParameterRole::kScale;
+      statistic.batch_norm = true;
+      statistic.next = e.add(e.mul(running, 1.0f - momentum_), e.mul(batch[i], momentum_));
+      e.nodes(Op::kAssign, NoAttrs{}, {running, statistic.next});
     }
     return e.ok();
   }
@@ -75,6 +110,13 @@ class Training {
 };
 
 }  // namespace
+
+ValueId logits_of(const Graph& graph, ValueId output) {
+  const Node* node = graph.producer(output);
+  if (node == nullptr || node->op != Op::kSoftmax) return output;
+  const auto last = static_cast<int32_t>(graph.value(output).type.dims.size()) - 1;
+  return std::get<AxisAttrs>(node->attrs).axis == last ? node->inputs[0] : output;
+}
 
 Result<TrainingForm> make_training_form(Graph& graph, float momentum) {
   if (!(momentum > 0 && momentum <= 1))

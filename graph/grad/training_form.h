@@ -7,14 +7,21 @@
 
 namespace lathe {
 
+// What a parameter does: a product's weight, rows that are looked up, what is added, and what normalizations multiply by.
+enum class ParameterRole : uint8_t { kWeight, kTable, kBias, kScale };
+
 // A constant of the imported graph and the variable that stands for it.
 struct Trained {
   std::string constant;  // its name
   ValueId variable;
+  ParameterRole role = ParameterRole::kWeight;
+  bool batch_norm = false;   // of a batch normalization, whose scale can switch its channel off
+  int64_t fan_in = 1;        // kWeight: how many products make one result
+  ValueId next = kNoId;      // statistics: what the run assigns
 };
 struct TrainingForm {
   std::vector<Trained> parameters;  // what gradients are taken of
-  std::vector<Trained> statistics;  // running means and variances, which each run assigns
+  std::vector<Trained> statistics;  // running means (kBias) and variances (kScale), which each run assigns
 };
 
 // Parameters are constant float32 operands that the op table calls weights, biases and scales, of batch normalization its scale
@@ -22,5 +29,8 @@ struct TrainingForm {
 // variable. After a run a running statistic s of a batch's b is (1 - momentum) s + momentum b, the variance of the batch
 // unbiased (n / (n - 1)). Errors: kInvalidArgument (momentum outside (0, 1]; nothing to train).
 Result<TrainingForm> make_training_form(Graph& graph, float momentum = 0.1f);
+
+// What `output` is a softmax of along its last axis, or else `output` itself: losses want logits.
+ValueId logits_of(const Graph& graph, ValueId output);
 
 }  // namespace lathe

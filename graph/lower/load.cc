@@ -15,6 +15,7 @@ Result<std::shared_ptr<const LoadedProgram>> load_program(ProgramImage image) {
   loaded->input_names = owner->input_names;
   loaded->output_names = owner->output_names;
   loaded->symbol_names = owner->symbol_names;
+  loaded->variable_names = owner->variable_names;
   for (const StepInfo& step : owner->steps) {
     loaded->step_names.push_back(step.name);
     loaded->step_ops.push_back(step.op);

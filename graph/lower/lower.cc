@@ -179,16 +179,21 @@ Result<void> copy_outputs(Lowering& state) {
   return {};
 }
 
+std::vector<ValueId> variables_of(const Graph& graph) {
+  std::vector<ValueId> variables;
+  for (ValueId v = 0; v < graph.value_count(); ++v)
+    if (!graph.value(v).dead && graph.value(v).kind == ValueKind::kVariable) variables.push_back(v);
+  return variables;
+}
+
 Result<void> define_ports(Lowering& state) {
   const Graph& graph = state.graph;
   for (uint32_t port = 0; port < graph.inputs().size(); ++port) {
     LATHE_CHECK_OK(state.define(graph.inputs()[port], TensorKind::kInput, port));
   }
-  uint32_t variables = 0;
-  for (ValueId v = 0; v < graph.value_count(); ++v) {
-    if (graph.value(v).dead || graph.value(v).kind != ValueKind::kVariable) continue;
-    LATHE_CHECK_OK(state.define(v, TensorKind::kVariable, variables++));
-  }
+  const std::vector<ValueId> variables = variables_of(graph);
+  for (uint32_t port = 0; port < variables.size(); ++port)
+    LATHE_CHECK_OK(state.define(variables[port], TensorKind::kVariable, port));
   return {};
 }
 
@@ -228,6 +233,7 @@ Result<ProgramImage> lower(const Graph& graph, Target target) {
   LATHE_TRY(ProgramImage image, writer.finish(target));
   image.input_names = names_of(graph, graph.inputs());
   image.output_names = names_of(graph, graph.outputs());
+  image.variable_names = names_of(graph, variables_of(graph));
   return image;
 }
 

@@ -29,7 +29,7 @@ struct ProgramImage {
   // For every constant tensor: the graph value it was made from, or kNoId for derived ones (folded bias, multipliers).
   std::vector<ValueId> tensor_values;   // by tensor index; for temporaries the value too, so that observers can name them
   std::vector<std::optional<ConvPacking>> tensor_packings;  // by tensor index: of constants whose layout is not kPlain
-  std::vector<std::string> input_names, output_names;       // by port
+  std::vector<std::string> input_names, output_names, variable_names;  // by port
   std::vector<std::string> symbol_names;
 };
 

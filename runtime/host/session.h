@@ -23,6 +23,7 @@ struct LoadedProgram {
   std::vector<std::string> input_names, output_names;
   std::vector<std::string> step_names, step_ops;  // may be empty (stripped file)
   std::vector<std::string> symbol_names;          // may be empty
+  std::vector<std::string> variable_names;        // by port; empty for a program from a file
 };
 
 struct SessionOptions {
@@ -63,6 +64,11 @@ class HostSession {
   virtual const uint8_t* tensor_data(uint32_t tensor) const = 0;
   // Variables back to their initial values.
   virtual void reset() = 0;
+  // A variable by port (LoadedProgram::variable_names), dense, in the program's dtype. Requires: bind() succeeded, the port exists,
+  // the span has variable_size() bytes.
+  virtual uint64_t variable_size(uint32_t port) const = 0;
+  virtual void read_variable(uint32_t port, std::span<std::byte> to) const = 0;
+  virtual void write_variable(uint32_t port, std::span<const std::byte> from) = 0;
   virtual uint64_t arena_bytes() const = 0;
   virtual uint64_t variable_bytes() const = 0;
 };

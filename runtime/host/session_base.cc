@@ -45,6 +45,16 @@ void SessionBase::reset() {
   if (current_ != nullptr) reset_variables(current_->plan, memory_);
 }
 
+void SessionBase::read_variable(uint32_t port, std::span<std::byte> to) const {
+  const BoundVariable& v = current_->plan.variables[port];
+  copy_port(reinterpret_cast<uint8_t*>(to.data()), memory_.variables + v.offset, v.bytes, v.mode);
+}
+
+void SessionBase::write_variable(uint32_t port, std::span<const std::byte> from) {
+  const BoundVariable& v = current_->plan.variables[port];
+  copy_port(memory_.variables + v.offset, reinterpret_cast<const uint8_t*>(from.data()), v.bytes, v.mode);
+}
+
 Result<void> SessionBase::check_bind(std::span<const Shape> inputs) const {
   if (inputs.size() == input_tensors_.size()) return {};
   return fail(Code::kInvalidArgument, "model has " + std::to_string(input_tensors_.size()) + " inputs, got shapes for " +

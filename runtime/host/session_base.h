@@ -23,6 +23,9 @@ class SessionBase : public HostSession {
   void set_hook(const StepHook& hook) override;
   const uint8_t* tensor_data(uint32_t tensor) const override;
   void reset() override;
+  uint64_t variable_size(uint32_t port) const override { return current_->plan.variables[port].bytes; }
+  void read_variable(uint32_t port, std::span<std::byte> to) const override;
+  void write_variable(uint32_t port, std::span<const std::byte> from) override;
   uint64_t arena_bytes() const override { return arena_size_; }
   uint64_t variable_bytes() const override { return current_ == nullptr ? 0 : current_->plan.variable_bytes; }
 

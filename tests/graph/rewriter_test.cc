@@ -29,6 +29,23 @@ void check_sound(Rewriter& r) {
   CHECK_MESSAGE(verified, verified.error().message);
 }
 
+TEST_CASE("a constant gets other bytes under its name, as many as it had") {
+  Graph g = parsed(kChain);
+  const Graph before = g;
+  Rewriter r(g);
+  const ValueId c = g.find_value("c");
+  r.set_constant(c, Constant::of(std::vector<float>(8, 2.0f)));
+  check_sound(r);
+  CHECK(g.value(c).constant.as<float>()[7] == 2.0f);
+  CHECK(before.value(c).constant.as<float>()[7] == 1.0f);
+  CHECK(r.edits() == 1);
+  r.set_constant(c, Constant::of(std::vector<float>(7, 2.0f)));
+  CHECK(r.ok().error().message == "'c' cannot become other 28 bytes");
+  Rewriter other(g);
+  other.set_constant(g.find_value("x"), Constant::of(std::vector<float>(8, 2.0f)));
+  CHECK_FALSE(other.ok());
+}
+
 TEST_CASE("a value is wrapped by inserting a node and replacing its readers") {
   Graph g = parsed(kChain);
   Rewriter r(g);

@@ -169,6 +169,33 @@ TEST_CASE("variables live as long as the session and reset brings them back") {
   CHECK(once(1) == 16);
   session->reset();
   CHECK(once(1) == 4);
+  std::vector<float> values(4);
+  REQUIRE(session->variable_size(0) == 16);
+  session->read_variable(0, std::as_writable_bytes(std::span(values)));
+  CHECK(values == std::vector<float>{2, 4, 6, 8});
+  values[3] = -5;
+  session->write_variable(0, std::as_bytes(std::span(values)));
+  CHECK(once(1) == -5);
+}
+
+TEST_CASE("an 8-bit variable is read and written as s8, whatever the plan stores") {
+  for (const kernels::IsaSet isa : levels()) {
+    ProgramBuilder b;
+    const QuantParams grid{0.5f, 3, -128, 127};
+    const int8_t initial[4] = {-128, 0, 3, 127};
+    const uint32_t v = b.variable(DType::kS8, {4}, initial, sizeof initial, grid), y = b.output(DType::kS8, {4}, grid);
+    b.step(Op::kReshape, NoAttrs{}, {v}, {y});
+    const auto session = make(load(b.build()), isa);
+    REQUIRE(session->bind({}).has_value());
+    std::vector<int8_t> values(4), out(4);
+    session->read_variable(0, std::as_writable_bytes(std::span(values)));
+    CHECK(values == std::vector<int8_t>{-128, 0, 3, 127});
+    values = {1, -2, 127, -128};
+    session->write_variable(0, std::as_bytes(std::span(values)));
+    void* q = out.data();
+    REQUIRE(session->run({}, {&q, 1}).has_value());
+    CHECK(out == values);
+  }
 }
 
 TEST_CASE("variables of a program of several segments are kept, and start again when their size changes") {

@@ -86,6 +86,23 @@ TEST_CASE("losses have the values of their formulas") {
   CHECK(value_of(distilled, loss) == doctest::Approx(0.3 * cross_entropy_of(0.1) + 0.7 * 9 * divergence(3)).epsilon(1e-5));
 }
 
+TEST_CASE("mixup weighs two labels per row") {
+  Graph g = inputs_of("input %x : f32[2,3]\ninput %t : f32[2,3]\ninput %l : s64[2]\nconstant %other : s32[2] = [0, 2]\n"
+                      "constant %share : f32[2] = [0.25, 0.75]");
+  const auto mixed = train::cross_entropy(g, g.inputs()[0], {g.inputs()[2], g.find_value("other"), g.find_value("share")});
+  double expected = 0;
+  const int32_t other[] = {0, 2};
+  const double share[] = {0.25, 0.75};
+  for (size_t row = 0; row < 2; ++row) {
+    const std::vector<double> p = softmax(kStudent.data() + 3 * row, 1);
+    expected -= (share[row] * std::log(p[static_cast<size_t>(kLabels[row])]) + (1 - share[row]) * std::log(p[static_cast<size_t>(other[row])])) / 2;
+  }
+  CHECK(value_of(g, mixed) == doctest::Approx(expected).epsilon(1e-5));
+  const auto wrong = train::cross_entropy(g, g.inputs()[0], {g.inputs()[2], g.find_value("other"), g.find_value("other")});
+  REQUIRE_FALSE(wrong);
+  CHECK(wrong.error().message == "shares 'other' are s32[2], must be one number per row of f32[2,3]");
+}
+
 TEST_CASE("gradients of losses agree with finite differences") {
   const std::string body = "input %x : f32[N,4]\ninput %t : f32[N,4]\ninput %l : s32[N]";
   Graph a = inputs_of("input %x : f32[N,4]\ninput %l : s32[N]");

@@ -120,7 +120,7 @@ TEST_CASE("optimizers step as their formulas say, and decay matrices but not vec
 
 TEST_CASE("optimizers name what does not fit") {
   Trained t = problem("[6]");
-  const auto message = [](const Result<void>& r) { return r ? std::string() : r.error().message; };
+  const auto message = [](const auto& r) { return r ? std::string() : r.error().message; };
   const train::Parameter input{t.graph.inputs()[0], t.parameter.gradient}, other{t.w, t.rate};
   CHECK(message(train::add_sgd(t.graph, std::span(&input, 1), t.rate, {})) == "'x' is no variable");
   CHECK(message(train::add_sgd(t.graph, std::span(&other, 1), t.rate, {})) == "'w' is f32[6], its gradient is f32[]");

@@ -98,6 +98,44 @@ TEST_CASE("a network trains: parameters and statistics are variables, the loss f
   CHECK(value < 0.5f * first);
 }
 
+TEST_CASE("parameters say what they do and how many products make a result") {
+  auto graph = parse_graph(R"(graph {
+input %i : s64[N,4]
+constant %rows : f32[5,6] = splat 1
+constant %gain : f32[6] = splat 1
+constant %offset : f32[6] = splat 0
+constant %right : f32[6,8] = splat 0.5
+constant %head : f32[3,8] = splat 0.5
+constant %bias : f32[3] = splat 0
+%e = Gather (%rows, %i) {axis=0}
+%n = LayerNorm (%e, %gain, %offset) {axis=2}
+%p = MatMul (%n, %right)
+%y = FullyConnected (%p, %head, %bias)
+%s = Softmax (%y) {axis=2}
+output %s
+})");
+  REQUIRE_MESSAGE(graph, graph.error().message);
+  CHECK(logits_of(*graph, graph->find_value("s")) == graph->find_value("y"));
+  CHECK(logits_of(*graph, graph->find_value("y")) == graph->find_value("y"));
+  const auto form = make_training_form(*graph);
+  REQUIRE_MESSAGE(form, form.error().message);
+  const std::vector<std::pair<ParameterRole, int64_t>> expected = {{ParameterRole::kTable, 1}, {ParameterRole::kScale, 1}, {ParameterRole::kBias, 1},
+                                                                   {ParameterRole::kWeight, 6}, {ParameterRole::kWeight, 8}, {ParameterRole::kBias, 1}};
+  REQUIRE(form->parameters.size() == expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    CHECK(form->parameters[i].role == expected[i].first);
+    CHECK(form->parameters[i].fan_in == expected[i].second);
+    CHECK_FALSE(form->parameters[i].batch_norm);
+  }
+  auto net = parse_graph(kNet);
+  const auto normed = make_training_form(*net);
+  REQUIRE(normed);
+  CHECK(normed->parameters[0].fan_in == 4);
+  for (const size_t i : {size_t{1}, size_t{2}}) CHECK(normed->parameters[i].batch_norm);
+  CHECK(normed->parameters[1].role == ParameterRole::kScale);
+  CHECK(normed->parameters[2].role == ParameterRole::kBias);
+}
+
 TEST_CASE("what cannot be trained is said") {
   auto graph = parse_graph("graph {\ninput %x : f32[2]\n%y = Tanh (%x)\noutput %y\n}");
   REQUIRE(graph);

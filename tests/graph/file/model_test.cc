@@ -7,6 +7,7 @@
 #include "graph/file/model_file.h"
 #include "graph/file/model_samples.h"
 #include "graph/graph_run.h"
+#include "graph/lineage.h"
 #include "graph/lower/load.h"
 #include "runtime/host/model.h"
 #include "temp_folder.h"
@@ -38,6 +39,7 @@ TEST_CASE("a graph comes back as it was written, with and without plans") {
       auto model = read_model(file);
       REQUIRE_MESSAGE(model, model.error().message);
       CHECK(print(model->graph, true) == print(g, true));
+      CHECK(content_hash(model->graph) == content_hash(g));
       CHECK(model->plan_targets.size() == targets.size());
       CHECK(model->writer.find("lathe ") == 0);
       const auto ok = check_model_file(file);
