@@ -27,8 +27,9 @@ from pathlib import Path
 
 # Values of LATHE_ISA; the first run is uncapped. The only place that lists them.
 ISA_CAPS = ["", "avx2", "scalar"]
-# Without vectors real models take minutes; that they give equal bytes on every level the uncapped run shows.
-TOO_SLOW = {"scalar": ["models"]}
+# Without vectors real models take minutes; that they give equal bytes on every level the uncapped run shows. Verbs that judge
+# models do the same on every level.
+TOO_SLOW = {"scalar": ["models", "quality"]}
 
 SUMMARY = re.compile(r"^\[doctest\] test cases:\s*\d+ \|\s*(\d+) passed \|\s*(\d+) failed \|\s*(\d+) skipped", re.M)
 SKIPPED = re.compile(r"^(?:\.\./)*(\S+): MESSAGE: skipped[,:] *(.+)$", re.M)

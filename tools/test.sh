@@ -55,12 +55,12 @@ clang() {
 }
 
 # Warnings are errors in the other builds; the instrumented code makes g++ warn falsely. Without optimization (but of the
-# kernels), with line tables alone and with precompiled headers it compiles in a fraction of the time. Accuracy on real models
+# kernels) and with line tables alone it compiles in a fraction of the time. Accuracy on real models
 # takes minutes here and shows nothing that other tests do not, nor do models on emulated processors.
 sanitize() {
   export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
   leg 'sanitizers' build-sanitize '--uncapped-only --timeout-multiplier 30 --leave-out models --leave-out firmware' \
-    -Db_pch=true -Doptimization=0 -Ddebug=false '-Dcpp_args=-g1 -fno-omit-frame-pointer' \
+    -Doptimization=0 -Ddebug=false '-Dcpp_args=-g1 -fno-omit-frame-pointer' \
     -Dcpp_link_args=-fuse-ld=gold -Db_sanitize=address,undefined -Db_lundef=false -Dwerror=false -Dbench=disabled -Dexamples=false
 }
 
