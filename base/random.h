@@ -1,8 +1,8 @@
 // Random numbers that are the same on every machine, with every compiler and standard library.
 //
 // SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014): a counter walks in steps of an odd
-// constant, and a value is a mix of the counter. A stream that starts at a hash of some words (seed, epoch, sample) needs no state
-// from the streams before it, so that work may be resumed or done in any order. Not for secrets. Not thread-safe.
+// constant, and a value is a mix of the counter. A stream that starts at a hash of some words (seed, epoch, sample) needs no
+// state from the streams before it, so that work may be resumed or done in any order. Not for secrets. Not thread-safe.
 #pragma once
 #include <cstdint>
 #include <initializer_list>

@@ -14,9 +14,7 @@ namespace {
 constexpr uint64_t kDrawStream = 1;  // data/batches.cc has streams 2 and 3
 
 // A number in (0, most].
-bool positive(std::string_view text, double most, double* out) {
-  return parse_number(text, out) && *out > 0 && *out <= most;
-}
+bool positive(std::string_view text, double most, double* out) { return parse_number(text, out) && *out > 0 && *out <= most; }
 
 template <class T>
 bool whole(std::string_view text, T most, T* out) {
@@ -41,9 +39,11 @@ constexpr std::array<Field, 8> kFields = {{
        a->flip = true;
        return v.empty();
      }},
-    {"shift", "a part of the length, above 0, at most 1", [](std::string_view v, Augment* a) { return positive(v, 1, &a->shift); }},
+    {"shift", "a part of the length, above 0, at most 1",
+     [](std::string_view v, Augment* a) { return positive(v, 1, &a->shift); }},
     {"gain", "decibels above 0, at most 60", [](std::string_view v, Augment* a) { return positive(v, 60, &a->gain_db); }},
-    {"noise", "a part of full scale, above 0, at most 1", [](std::string_view v, Augment* a) { return positive(v, 1, &a->noise); }},
+    {"noise", "a part of full scale, above 0, at most 1",
+     [](std::string_view v, Augment* a) { return positive(v, 1, &a->noise); }},
     {"mixup", "alpha above 0, at most 100", [](std::string_view v, Augment* a) { return positive(v, 100, &a->mixup); }},
     {"variants", "a number from 1 to 100000", [](std::string_view v, Augment* a) { return whole(v, 100000u, &a->variants); }},
 }};
@@ -170,17 +170,20 @@ Result<void> check_augment(const Augment& a, std::span<const RawSample> forms, s
     pictures = true;
     const int64_t least = std::min(picture->height, picture->width);
     if (static_cast<int64_t>(a.crop_pad) >= least)
-      return fail(Code::kInvalidArgument, "augmentation: a border of " + std::to_string(a.crop_pad) + " pixels is too wide for pictures of " +
-                                              std::to_string(picture->width) + "x" + std::to_string(picture->height));
+      return fail(Code::kInvalidArgument, "augmentation: a border of " + std::to_string(a.crop_pad) +
+                                              " pixels is too wide for pictures of " + std::to_string(picture->width) + "x" +
+                                              std::to_string(picture->height));
   }
   const std::string of = forms.empty() ? "" : ", these of shape " + dims_text(forms[0].dims) + " have none";
   if (a.changes_pictures() && !pictures)
-    return fail(Code::kInvalidArgument, "augmentation: crop and flip need samples with the axes of a picture (hw, chw or hwc)" + of);
+    return fail(Code::kInvalidArgument,
+                "augmentation: crop and flip need samples with the axes of a picture (hw, chw or hwc)" + of);
   if (a.changes_sound() && !sound)
     return fail(Code::kInvalidArgument, "augmentation: shift, gain and noise need samples with the axis of a sound (wave)" + of);
   for (const DType dtype : dtypes)
     if (a.mixup != 0 && dtype != DType::kF32)
-      return fail(Code::kInvalidArgument, std::string("augmentation: mixup needs inputs of f32, this one is ") + dtype_name(dtype));
+      return fail(Code::kInvalidArgument,
+                  std::string("augmentation: mixup needs inputs of f32, this one is ") + dtype_name(dtype));
   return {};
 }
 

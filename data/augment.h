@@ -1,7 +1,7 @@
 // Random changes of training samples, drawn anew for each (seed, variant, sample) and for nothing else.
 //
-// Pictures and sound are changed as stored, before preprocessing, so that what a crop uncovers is the stored zero (black, silence)
-// and the network's layout does not matter. Who calls it: data/batches.h. Thread-safe: no state.
+// Pictures and sound are changed as stored, before preprocessing, so that what a crop uncovers is the stored zero (black,
+// silence) and the network's layout does not matter. Who calls it: data/batches.h. Thread-safe: no state.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -25,11 +25,11 @@ struct Augment {
   double shift = 0;
   double gain_db = 0;
   double noise = 0;
-  // Zhang et al., "mixup: Beyond Empirical Risk Minimization" (2018): x = l x_i + (1 - l) x_j and the same for the targets, l from
-  // Beta(mixup, mixup), j another row of the batch. 0: off.
+  // Zhang et al., "mixup: Beyond Empirical Risk Minimization" (2018): x = l x_i + (1 - l) x_j and the same for the targets, l
+  // from Beta(mixup, mixup), j another row of the batch. 0: off.
   double mixup = 0;
-  // 0: every epoch draws anew. Else epoch e draws like epoch e modulo variants, so that what a teacher says about a variant can be
-  // kept.
+  // 0: every epoch draws anew. Else epoch e draws like epoch e modulo variants, so that what a teacher says about a variant can
+  // be kept.
   uint32_t variants = 0;
 
   bool operator==(const Augment&) const = default;
@@ -38,7 +38,8 @@ struct Augment {
   bool is_random() const { return changes_pictures() || changes_sound() || mixup != 0; }
 };
 
-// Canonical: "crop=4,pad=reflect,flip,shift=0.1,gain=6,noise=0.01,mixup=0.2,variants=8", in this order, without what is off; "none".
+// Canonical: "crop=4,pad=reflect,flip,shift=0.1,gain=6,noise=0.01,mixup=0.2,variants=8", in this order, without what is off;
+// "none".
 std::string to_text(const Augment& augment);
 // The same fields in any order. Errors name the field: not known, there twice, not a number, out of range.
 Result<Augment> parse_augment(std::string_view text);
@@ -62,6 +63,7 @@ AugmentDraw draw_augment(const Augment& augment, uint64_t seed, uint64_t variant
 // Whether change_sample() has anything to do for an input of this form.
 bool applies_to(const Augment& augment, const RawSample& form);
 // Writes the changed sample, as large as the stored one. Requires: applies_to(), and check_augment() passed.
-void change_sample(const Augment& augment, const AugmentDraw& draw, const RawSample& form, const std::byte* stored, std::byte* changed);
+void change_sample(const Augment& augment, const AugmentDraw& draw, const RawSample& form, const std::byte* stored,
+                   std::byte* changed);
 
 }  // namespace lathe

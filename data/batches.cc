@@ -31,11 +31,12 @@ struct Batches::Memo {
   std::unordered_map<uint64_t, Hash128> hashes;
 };
 
-Result<Batches> Batches::make(const DataSplit& split, std::vector<DataInput> inputs, const Augment& augment, uint64_t seed, uint32_t rows) {
+Result<Batches> Batches::make(const DataSplit& split, std::vector<DataInput> inputs, const Augment& augment, uint64_t seed,
+                              uint32_t rows) {
   if (rows == 0) return fail(Code::kInvalidArgument, "a batch must have at least 1 sample");
   if (split.size() < rows)
-    return fail(Code::kInvalidArgument, "split '" + split.name() + "' has " + std::to_string(split.size()) + " samples, a batch has " +
-                                            std::to_string(rows));
+    return fail(Code::kInvalidArgument, "split '" + split.name() + "' has " + std::to_string(split.size()) +
+                                            " samples, a batch has " + std::to_string(rows));
   Batches out;
   out.split_ = &split;
   std::vector<RawSample> forms;
@@ -58,7 +59,8 @@ Result<Batches> Batches::make(const DataSplit& split, std::vector<DataInput> inp
 std::shared_ptr<const std::vector<uint32_t>> Batches::order(uint64_t epoch) const {
   const std::scoped_lock lock(memo_->mutex);
   if (memo_->order == nullptr || memo_->epoch != epoch) {
-    memo_->order = std::make_shared<const std::vector<uint32_t>>(permutation(split_->size(), Random(seed_, {kOrderStream, epoch})));
+    memo_->order =
+        std::make_shared<const std::vector<uint32_t>>(permutation(split_->size(), Random(seed_, {kOrderStream, epoch})));
     memo_->epoch = epoch;
   }
   return memo_->order;
@@ -98,7 +100,8 @@ Result<void> Batches::fill(uint64_t epoch, uint64_t index, Batch* out) const {
   const uint64_t order_epoch = augment_.mixup != 0 ? variant : epoch;
   const auto order = this->order(order_epoch);
   out->variant = augment_.is_random() ? variant : 0;
-  out->samples.assign(order->begin() + static_cast<ptrdiff_t>(index * rows_), order->begin() + static_cast<ptrdiff_t>((index + 1) * rows_));
+  out->samples.assign(order->begin() + static_cast<ptrdiff_t>(index * rows_),
+                      order->begin() + static_cast<ptrdiff_t>((index + 1) * rows_));
   out->inputs.resize(inputs_.size());
   for (size_t i = 0; i < inputs_.size(); ++i) out->inputs[i].resize(rows_ * inputs_[i].bytes);
   out->labels.resize(split_->has_labels() ? rows_ : 0);
@@ -145,13 +148,14 @@ struct BatchStream::State {
   std::future<Result<void>> pending;  // fills `back` with batch number `step`
 
   void prepare() {
-    pending = std::async(std::launch::async, [this] {
-      return batches.fill(step / batches.per_epoch(), step % batches.per_epoch(), &back);
-    });
+    pending = std::async(std::launch::async,
+                         [this] { return batches.fill(step / batches.per_epoch(), step % batches.per_epoch(), &back); });
   }
 };
 
-BatchStream::BatchStream(const Batches& batches, uint64_t step) : state_(new State{batches, step, {}, {}, {}}) { state_->prepare(); }
+BatchStream::BatchStream(const Batches& batches, uint64_t step) : state_(new State{batches, step, {}, {}, {}}) {
+  state_->prepare();
+}
 
 BatchStream::~BatchStream() { state_->pending.wait(); }
 

@@ -31,7 +31,8 @@ struct Batch {
 class Batches {
  public:
   // `inputs`: those of the Dataset. Errors: no rows, a split smaller than a batch, what check_augment() refuses.
-  static Result<Batches> make(const DataSplit& split, std::vector<DataInput> inputs, const Augment& augment, uint64_t seed, uint32_t rows);
+  static Result<Batches> make(const DataSplit& split, std::vector<DataInput> inputs, const Augment& augment, uint64_t seed,
+                              uint32_t rows);
 
   // The samples that are left over when the last batch of an epoch is full wait for another epoch.
   uint64_t per_epoch() const { return split_->size() / rows_; }

@@ -122,7 +122,9 @@ std::optional<PictureForm> picture_form(const RawSample& raw) {
   const size_t rank = raw.axes == RawAxes::kHw ? 2 : raw.axes == RawAxes::kChw || raw.axes == RawAxes::kHwc ? 3 : 0;
   if (rank == 0 || raw.dims.size() != rank) return std::nullopt;
   const bool chw = raw.axes == RawAxes::kChw;
-  return PictureForm{rank == 2 ? 1 : chw ? raw.dims[0] : raw.dims[2], chw ? raw.dims[1] : raw.dims[0], chw ? raw.dims[2] : raw.dims[1], chw};
+  const size_t first = chw ? 1 : 0;  // axis of the rows
+  const int64_t channels = rank == 2 ? 1 : raw.dims[chw ? 0 : 2];
+  return PictureForm{channels, raw.dims[first], raw.dims[first + 1], chw};
 }
 
 Result<void> Preprocessor::bind_axes(const RawSample& raw) {

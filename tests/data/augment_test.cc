@@ -59,7 +59,8 @@ Bytes changed_slowly(const Augment& a, const AugmentDraw& d, const RawSample& fo
 }
 
 TEST_CASE("an augmentation reads back from its text, whose fields have one order") {
-  for (const char* text : {"none", "crop=4", "crop=4,pad=reflect,flip,shift=0.1,gain=6,noise=0.01,mixup=0.2,variants=8", "flip,mixup=1e-05"})
+  for (const char* text :
+       {"none", "crop=4", "crop=4,pad=reflect,flip,shift=0.1,gain=6,noise=0.01,mixup=0.2,variants=8", "flip,mixup=1e-05"})
     CHECK(to_text(parsed(text)) == text);
   CHECK(to_text(parsed("mixup=0.50,flip,crop=2,pad=zero")) == "crop=2,flip,mixup=0.5");
   CHECK(parsed("none") == Augment());

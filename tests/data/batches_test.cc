@@ -68,8 +68,8 @@ std::vector<float> floats(const std::vector<uint8_t>& bytes) {
 }
 
 bool equal(const Batch& a, const Batch& b) {
-  return a.inputs == b.inputs && a.samples == b.samples && a.labels == b.labels && a.mix == b.mix && a.mixed_labels == b.mixed_labels &&
-         a.targets == b.targets && a.partners == b.partners && a.variant == b.variant;
+  return a.inputs == b.inputs && a.samples == b.samples && a.labels == b.labels && a.mix == b.mix &&
+         a.mixed_labels == b.mixed_labels && a.targets == b.targets && a.partners == b.partners && a.variant == b.variant;
 }
 
 TEST_CASE("an epoch shows every sample at most once, in an order of its own") {
@@ -108,8 +108,8 @@ TEST_CASE("rows are the split's samples as preprocessing gives them, with their 
 TEST_CASE("a crop uncovers the stored zero, normalised like every other value, in both layouts") {
   const TempFolder folder;
   for (const char* layout : {"nchw", "nhwc"}) {
-    const Dataset set = pictures(folder, 8, "scale = '1/255'\nmean = [0.1, 0.2, 0.3]\nstd = [0.5, 0.25, 0.125]\nlayout = '" +
-                                                std::string(layout) + "'");
+    const Dataset set = pictures(
+        folder, 8, "scale = '1/255'\nmean = [0.1, 0.2, 0.3]\nstd = [0.5, 0.25, 0.125]\nlayout = '" + std::string(layout) + "'");
     const Batch b = batch_of(batches_of(set, "crop=3,flip", 2, 8), 0, 0);
     const auto values = floats(b.inputs[0]);
     const double mean[] = {0.1, 0.2, 0.3}, std[] = {0.5, 0.25, 0.125};
