@@ -9,6 +9,9 @@
 
 namespace lathe {
 
+class Links;     // graph/links.h
+class Narrowed;
+
 // One operand as infer sees it. `type` is null for a missing optional operand.
 struct OperandView {
   const TensorType* type = nullptr;
@@ -98,6 +101,12 @@ struct OpDef {
   Ints (*permute)(Attrs& attrs, const Ints& perm) = nullptr;
   // Multiply-accumulates (results in dims), null: 0. bytes read and written are those of its operands.
   Dim (*macs)(const InferInput&, std::span<const TensorType> out) = nullptr;
+  // Which axes of operands and results carry the same channels (graph/links.h). Null: channels cannot go from anything it touches.
+  void (*links)(Links& links) = nullptr;
+  // Attributes that count positions of linked axes (groups, slice bounds), when some have gone. Null: there are none.
+  void (*narrow)(Attrs& attrs, const Narrowed& gone) = nullptr;
+  // Whether the result, with default attributes, is the sum of operands 0 and 1.
+  bool sum = false;
 };
 
 // The rule of operand `i`.

@@ -5,6 +5,7 @@
 // dv] before the first step; decay* (per key head, or per row of its state) and beta* (per key head, or one) for every step.
 // Results: [batch, steps, heads * dv] and the state after the last step. The recurrence stands in
 // runtime/exec/linear_attention.cc.
+#include "graph/links.h"
 #include "graph/ops/table.h"
 #include "graph/ops/typing.h"
 
@@ -59,6 +60,18 @@ Types infer_linear_attention(const InferInput& in) {
   return std::vector<Inferred>{{.type = {DType::kF32, {q[0], q[1], in.dims.mul(q_heads, dv)}}}, {.type = {DType::kF32, state}}};
 }
 
+void link_masked_softmax(Links& l) {
+  const size_t rank = l.rank(0);
+  for (size_t axis = 0; axis + 2 < rank; ++axis) l.same(in_axis(0, axis), out_axis(axis));
+  if (!l.has(1)) return;
+  const size_t missing = rank - l.rank(1);
+  for (size_t axis = 0; missing + axis + 2 < rank; ++axis) {
+    const AxisRef mask = in_axis(1, axis);
+    if (l.dims.is(l.dim(mask), 1)) l.untouched(mask);
+    else l.same(mask, out_axis(missing + axis));
+  }
+}
+
 }  // namespace
 
 constinit const OpDef kMaskedSoftmax = {
@@ -68,6 +81,7 @@ constinit const OpDef kMaskedSoftmax = {
     .outputs = 1,
     .infer = infer_masked_softmax,
     .quant_in = {{QuantRole::kFloatOnly}, {QuantRole::kFloatOnly}, {QuantRole::kInteger}},
+    .links = link_masked_softmax,
 };
 
 constinit const OpDef kLinearAttention = {

@@ -1,4 +1,8 @@
 // Conv2d: x [n,h,w,ic], w [oc,kh,kw,ic/groups], bias* [oc], residual* of the result's shape.
+#include <algorithm>
+
+#include "graph/links.h"
+#include "graph/ops/link_conv.h"
 #include "graph/ops/table.h"
 #include "graph/ops/typing.h"
 
@@ -76,7 +80,41 @@ Dim macs_conv2d(const InferInput& in, std::span<const TensorType> out) {
   return in.dims.mul(product(in.dims, out[0].dims), product(in.dims, std::span(w).subspan(1)));
 }
 
+void link_conv2d(Links& l) {
+  const auto& a = std::get<Conv2dAttrs>(l.attrs);
+  link_convolution(l, a.groups);
+  const bool padded = std::any_of(a.pad, a.pad + 4, [](int32_t p) { return p != 0; });
+  l.absorbs({.out_axis = 0, .in_axis = 3, .exact = !padded});
+}
+
 }  // namespace
+
+// Depthwise is one input channel per group: output block c of the multiplier's size goes with input c. A layer with groups of
+// several channels loses as many of each; its weight's columns are other channels in every group.
+void link_convolution(Links& l, int64_t groups) {
+  const AxisRef x = in_axis(0, 3), w_out = in_axis(1, 0), w_in = in_axis(1, 3), y = out_axis(3);
+  l.same(in_axis(0, 0), out_axis(0));
+  l.makes(w_out, y);
+  if (l.has(2)) l.same(in_axis(2, 0), y);
+  if (l.has(3)) {
+    l.same(in_axis(3, 0), out_axis(0));
+    l.same(in_axis(3, 3), y);
+  }
+  const auto ic = l.extent(x), oc = l.extent(w_out), depth = l.extent(w_in);
+  if (!ic || !oc || !depth || *ic != *depth * groups) return;
+  if (groups > 1 && groups == *ic) {
+    l.same({.a = x, .b = y, .count = *ic, .b_step = *oc / *ic, .b_block = *oc / *ic});
+    l.untouched(w_in);
+    return;
+  }
+  l.parts(w_in, groups);
+  l.same({.a = x, .b = w_in, .count = *ic});
+  l.reduced(x);
+  l.reduced(w_in);
+  if (groups == 1) return;
+  l.segments(x, groups);
+  l.segments(y, groups);
+}
 
 constinit const OpDef kConv2d = {
     .op = Op::kConv2d,
@@ -90,6 +128,8 @@ constinit const OpDef kConv2d = {
     .as_convolution = [](const Attrs& attrs) { return std::get<Conv2dAttrs>(attrs); },
     .half = HalfForm::kNative,
     .macs = macs_conv2d,
+    .links = link_conv2d,
+    .narrow = narrow_depthwise<Conv2dAttrs>,
 };
 
 }  // namespace lathe::ops

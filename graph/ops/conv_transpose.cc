@@ -1,4 +1,5 @@
 // ConvTranspose2d: x [n,h,w,ic], w [oc,kh,kw,ic/groups], bias* [oc], residual* of the result's shape.
+#include "graph/ops/link_conv.h"
 #include "graph/ops/table.h"
 #include "graph/ops/typing.h"
 
@@ -63,6 +64,8 @@ constinit const OpDef kConvTranspose2d = {
     .has_s8 = true,
     .half = HalfForm::kNative,
     .macs = macs_conv_transpose2d,
+    .links = [](Links& l) { link_convolution(l, std::get<ConvTranspose2dAttrs>(l.attrs).groups); },
+    .narrow = narrow_depthwise<ConvTranspose2dAttrs>,
 };
 
 }  // namespace lathe::ops

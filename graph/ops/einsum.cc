@@ -1,6 +1,7 @@
 // Einsum of one or two operands: axes that share a label go together.
 #include <algorithm>
 
+#include "graph/links.h"
 #include "graph/ops/table.h"
 #include "graph/ops/typing.h"
 
@@ -45,6 +46,35 @@ Types infer_einsum(const InferInput& in) {
   return result({in.in[0].type->dtype, std::move(out)}, false);
 }
 
+// One axis per label; a label that the result lacks is summed over. A label twice in one operand takes a diagonal.
+void link_einsum(Links& l) {
+  const auto& a = std::get<EinsumAttrs>(l.attrs);
+  const auto place = [](const Ints& labels, int32_t label) {
+    return static_cast<size_t>(std::find(labels.values, labels.values + labels.count, label) - labels.values);
+  };
+  const auto count = [](const Ints& labels, int32_t label) {
+    return std::count(labels.values, labels.values + labels.count, label);
+  };
+  for (int32_t label = 0; label < kLabels; ++label) {
+    if (count(a.a, label) > 1 || count(a.b, label) > 1) continue;
+    std::vector<AxisRef> at;
+    for (size_t k = 0; k < l.in.size(); ++k) {
+      const Ints& labels = k == 0 ? a.a : a.b;
+      if (!l.has(k) || count(labels, label) == 0) continue;
+      at.push_back(in_axis(k, place(labels, label)));
+    }
+    if (at.empty() || (at.size() == 2 && l.dim(at[0]) != l.dim(at[1]))) continue;
+    if (at.size() == 2) l.same(at[0], at[1]);
+    if (count(a.y, label) == 0) {
+      for (const AxisRef x : at) l.reduced(x);
+      continue;
+    }
+    const AxisRef y = out_axis(place(a.y, label));
+    if (at.size() == 1) l.makes(at[0], y);
+    else l.same(at[0], y), l.batched(y);
+  }
+}
+
 Dim macs_einsum(const InferInput& in, std::span<const TensorType>) {
   std::vector<Dim> extents(kLabels);
   const auto& a = std::get<EinsumAttrs>(in.attrs);
@@ -67,6 +97,7 @@ constinit const OpDef kEinsum = {
     .infer = infer_einsum,
     .half = HalfForm::kWidened,
     .macs = macs_einsum,
+    .links = link_einsum,
 };
 
 }  // namespace lathe::ops

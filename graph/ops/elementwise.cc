@@ -1,5 +1,6 @@
 // Add, Sub, Mul, Div with broadcasting, and functions of one input. Integer Add, Sub, Mul and Div carry contents: shape
 // arithmetic.
+#include "graph/links.h"
 #include "graph/ops/table.h"
 #include "graph/ops/typing.h"
 
@@ -60,7 +61,14 @@ constexpr OpDef binary(Op op, Types (*infer)(const InferInput&), bool has_s8) {
           .quant_out = {role},
           .has_s8 = has_s8,
           .half = HalfForm::kNative,
-          .layout_free = true};
+          .layout_free = true,
+          .links = link_elementwise};
+}
+
+constexpr OpDef add() {
+  OpDef def = binary(Op::kAdd, infer_add, true);
+  def.sum = true;
+  return def;
 }
 
 constexpr OpDef unary(Op op, QuantRule out, bool as_table, HalfForm half = HalfForm::kWidened) {
@@ -74,7 +82,8 @@ constexpr OpDef unary(Op op, QuantRule out, bool as_table, HalfForm half = HalfF
           .has_s8 = true,
           .as_table = as_table,
           .half = half,
-          .layout_free = true};
+          .layout_free = true,
+          .links = link_elementwise};
 }
 
 constexpr QuantRule kOwnRange = {QuantRole::kActivation};
@@ -96,7 +105,7 @@ constexpr OpDef gelu() {
 
 }  // namespace
 
-constinit const OpDef kAdd = binary(Op::kAdd, infer_add, true);
+constinit const OpDef kAdd = add();
 constinit const OpDef kSub = binary(Op::kSub, infer_sub, true);
 constinit const OpDef kMul = binary(Op::kMul, infer_mul, true);
 constinit const OpDef kDiv = binary(Op::kDiv, infer_div, false);

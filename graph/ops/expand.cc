@@ -1,4 +1,5 @@
 // Ops that repeat elements: Expand (NumPy broadcasting to a target), Tile and Border.
+#include "graph/links.h"
 #include "graph/ops/table.h"
 #include "graph/ops/typing.h"
 
@@ -74,6 +75,46 @@ Ints permute_border(Attrs& attrs, const Ints& perm) {
   return perm;
 }
 
+// Repeated positions are as many as the target says, which is rewritten.
+void link_expand(Links& l) {
+  l.shape_operand(1);
+  const size_t rank = l.out[0].dims.size(), missing = rank - l.rank(0);
+  for (size_t axis = 0; axis < rank; ++axis) {
+    const AxisRef y = out_axis(axis), x = in_axis(0, axis - missing);
+    if (axis < missing) l.untouched(y);
+    else if (l.dim(x) == l.dim(y) || !l.dims.is(l.dim(x), 1)) l.same(x, y);
+    else for (const AxisRef at : {x, y}) l.untouched(at);
+  }
+}
+
+void link_tile(Links& l) {
+  const Ints& repeats = std::get<TileAttrs>(l.attrs).repeats;
+  for (size_t axis = 0; axis < l.rank(0); ++axis) {
+    const AxisRef x = in_axis(0, axis), y = out_axis(axis);
+    const int32_t times = repeats[static_cast<int32_t>(axis)];
+    const auto extent = l.extent(x);
+    if (times == 1) l.same(x, y);
+    else if (extent == 1) for (const AxisRef at : {x, y}) l.untouched(at);
+    else if (extent)
+      for (int32_t i = 0; i < times; ++i) l.same({.a = x, .b = y, .count = *extent, .b_begin = *extent * i});
+  }
+}
+
+// One position repeated is as many as stay of them.
+void narrow_tile(Attrs& attrs, const Narrowed& gone) {
+  auto& a = std::get<TileAttrs>(attrs);
+  for (int32_t i = 0; i < a.repeats.count; ++i) {
+    const AxisRef x = in_axis(0, static_cast<size_t>(i)), y = out_axis(static_cast<size_t>(i));
+    if (gone.touched(y) && !gone.touched(x)) a.repeats.values[i] = static_cast<int32_t>(gone.kept(y));
+  }
+}
+
+void link_border(Links& l) {
+  const auto& a = std::get<BorderAttrs>(l.attrs);
+  for (int32_t i = 0; i < a.before.count; ++i)
+    if (a.before[i] == 0 && a.after[i] == 0) l.same(in_axis(0, static_cast<size_t>(i)), out_axis(static_cast<size_t>(i)));
+}
+
 }  // namespace
 
 constinit const OpDef kExpand = {
@@ -86,18 +127,35 @@ constinit const OpDef kExpand = {
     .quant_out = {QuantRole::kSameAs, -1, 0},
     .has_s8 = true,
     .half = HalfForm::kNative,
+    .links = link_expand,
 };
 
 namespace {
 
-constexpr OpDef one_input(Op op, Types (*infer)(const InferInput&), Ints (*permute)(Attrs&, const Ints&)) {
-  return {.op = op, .min_inputs = 1, .max_inputs = 1, .outputs = 1, .infer = infer, .quant_in = {{QuantRole::kActivation}},
-          .quant_out = {QuantRole::kSameAs, -1, 0}, .has_s8 = true, .half = HalfForm::kNative, .layout_free = true, .permute = permute};
+constexpr OpDef one_input(Op op, Types (*infer)(const InferInput&), Ints (*permute)(Attrs&, const Ints&), void (*links)(Links&)) {
+  return {.op = op,
+          .min_inputs = 1,
+          .max_inputs = 1,
+          .outputs = 1,
+          .infer = infer,
+          .quant_in = {{QuantRole::kActivation}},
+          .quant_out = {QuantRole::kSameAs, -1, 0},
+          .has_s8 = true,
+          .half = HalfForm::kNative,
+          .layout_free = true,
+          .permute = permute,
+          .links = links};
+}
+
+constexpr OpDef tile() {
+  OpDef def = one_input(Op::kTile, infer_tile, permute_tile, link_tile);
+  def.narrow = narrow_tile;
+  return def;
 }
 
 }  // namespace
 
-constinit const OpDef kTile = one_input(Op::kTile, infer_tile, permute_tile);
-constinit const OpDef kBorder = one_input(Op::kBorder, infer_border, permute_border);
+constinit const OpDef kTile = tile();
+constinit const OpDef kBorder = one_input(Op::kBorder, infer_border, permute_border, link_border);
 
 }  // namespace lathe::ops

@@ -1,4 +1,5 @@
 // FullyConnected: x [.., k], w [n,k], bias* [n], residual* of the result's shape [.., n]; and its dynamic form.
+#include "graph/links.h"
 #include "graph/ops/table.h"
 #include "graph/ops/typing.h"
 
@@ -53,6 +54,19 @@ Dim macs_fully_connected(const InferInput& in, std::span<const TensorType> out) 
   return in.dims.mul(product(in.dims, out[0].dims), in.in[1].type->dims[1]);
 }
 
+void link_fully_connected(Links& l) {
+  const size_t last = l.rank(0) - 1;
+  for (size_t axis = 0; axis < last; ++axis) l.same(in_axis(0, axis), out_axis(axis));
+  l.makes(in_axis(1, 0), out_axis(last));
+  l.same(in_axis(0, last), in_axis(1, 1));
+  l.reduced(in_axis(0, last));
+  l.reduced(in_axis(1, 1));
+  if (l.has(2)) l.same(in_axis(2, 0), out_axis(last));
+  if (l.has(3))
+    for (size_t axis = 0; axis <= last; ++axis) l.same(in_axis(3, axis), out_axis(axis));
+  l.absorbs({.out_axis = 0, .in_axis = 1});
+}
+
 }  // namespace
 
 constinit const OpDef kFullyConnected = {
@@ -68,6 +82,7 @@ constinit const OpDef kFullyConnected = {
     .as_convolution = pixel_attrs,
     .half = HalfForm::kNative,
     .macs = macs_fully_connected,
+    .links = link_fully_connected,
 };
 
 constinit const OpDef kDynamicFullyConnected = {

@@ -1,4 +1,5 @@
 // LayerNorm: x, then scale and bias, shaped like x's axes from `axis` on. They stay float where x is quantized.
+#include "graph/links.h"
 #include "graph/ops/table.h"
 #include "graph/ops/typing.h"
 
@@ -24,6 +25,17 @@ Types infer_layer_norm(const InferInput& in) {
   return result(*x.type, is_quantized(x));
 }
 
+void link_layer_norm(Links& l) {
+  const auto first = static_cast<size_t>(std::get<LayerNormAttrs>(l.attrs).axis);
+  for (size_t i = 0; i < l.rank(0); ++i) {
+    l.same(in_axis(0, i), out_axis(i));
+    if (i < first) continue;
+    l.averaged(in_axis(0, i));
+    for (size_t operand = 1; operand < l.in.size(); ++operand)
+      if (l.has(operand)) l.same(in_axis(operand, i - first), out_axis(i));
+  }
+}
+
 }  // namespace
 
 constinit const OpDef kLayerNorm = {
@@ -37,6 +49,7 @@ constinit const OpDef kLayerNorm = {
     .has_s8 = true,
     .channel_affine = true,
     .half = HalfForm::kWidened,
+    .links = link_layer_norm,
 };
 
 }  // namespace lathe::ops

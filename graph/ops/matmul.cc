@@ -1,6 +1,7 @@
 // MatMul: a [.., m, k], b [.., k, n] after their permutations; the dims before broadcast.
 #include <cmath>
 
+#include "graph/links.h"
 #include "graph/ops/table.h"
 #include "graph/ops/typing.h"
 
@@ -68,6 +69,40 @@ Dim macs_matmul(const InferInput& in, std::span<const TensorType> out) {
   return in.dims.mul(product(in.dims, out[0].dims), in.in[0].type->dims.back());
 }
 
+// Where axis i of the transposed operand or result lies before.
+size_t place(const Ints& perm, size_t i) { return perm.count == 0 ? i : static_cast<size_t>(perm[static_cast<int32_t>(i)]); }
+
+// Batch axes align from the last; one of extent 1 serves all of the other.
+void link_batch(Links& l, size_t operand, const Ints& perm, const std::vector<size_t>& y_place) {
+  const size_t rank = l.rank(operand), missing = y_place.size() - rank;
+  for (size_t i = 0; i + 2 < rank; ++i) {
+    const AxisRef from = in_axis(operand, place(perm, i)), to = out_axis(y_place[missing + i]);
+    if (l.dim(from) != l.dim(to) && l.dims.is(l.dim(from), 1)) l.untouched(from);
+    else l.same(from, to);
+  }
+}
+
+void link_matmul(Links& l) {
+  const auto& a = std::get<MatMulAttrs>(l.attrs);
+  const size_t ra = l.rank(0), rb = l.rank(1), ry = l.out[0].dims.size();
+  std::vector<size_t> y_place(ry);  // of axis i of the product, in the result: y.dims[j] = product.dims[y_perm[j]]
+  for (size_t j = 0; j < ry; ++j) y_place[place(a.y_perm, j)] = j;
+  link_batch(l, 0, a.a_perm, y_place);
+  link_batch(l, 1, a.b_perm, y_place);
+  for (size_t i = 0; i + 2 < ry; ++i) {
+    const AxisRef y = out_axis(y_place[i]);
+    const size_t in_a = i + ra - ry, in_b = i + rb - ry;  // wraps where the operand has no such axis
+    if (in_a >= ra || in_b >= rb) continue;
+    if (l.dim(in_axis(0, place(a.a_perm, in_a))) == l.dim(in_axis(1, place(a.b_perm, in_b)))) l.batched(y);
+  }
+  l.makes(in_axis(0, place(a.a_perm, ra - 2)), out_axis(y_place[ry - 2]));
+  l.makes(in_axis(1, place(a.b_perm, rb - 1)), out_axis(y_place[ry - 1]));
+  const AxisRef k_a = in_axis(0, place(a.a_perm, ra - 1)), k_b = in_axis(1, place(a.b_perm, rb - 2));
+  l.same(k_a, k_b);
+  l.reduced(k_a);
+  l.reduced(k_b);
+}
+
 }  // namespace
 
 constinit const OpDef kMatMul = {
@@ -81,6 +116,7 @@ constinit const OpDef kMatMul = {
     .has_s8 = true,
     .half = HalfForm::kNative,
     .macs = macs_matmul,
+    .links = link_matmul,
 };
 
 }  // namespace lathe::ops

@@ -2,6 +2,7 @@
 // whose inputs are regridded to the result's.
 #include <algorithm>
 
+#include "graph/links.h"
 #include "graph/ops/table.h"
 #include "graph/ops/typing.h"
 
@@ -151,16 +152,114 @@ Ints permute_axis(Attrs& attrs, const Ints& perm) {
   return perm;
 }
 
-constexpr OpDef one_input(Op op, Types (*infer)(const InferInput&), Ints (*permute)(Attrs&, const Ints&)) {
-  return {.op = op, .min_inputs = 1, .max_inputs = 1, .outputs = 1, .infer = infer, .quant_in = {{QuantRole::kActivation}},
-          .quant_out = {QuantRole::kSameAs, -1, 0}, .has_s8 = true, .half = HalfForm::kNative, .layout_free = permute != nullptr, .permute = permute};
+void link_transpose(Links& l) {
+  const Ints& perm = std::get<PermAttrs>(l.attrs).perm;
+  for (int32_t i = 0; i < perm.count; ++i) l.same(in_axis(0, static_cast<size_t>(perm[i])), out_axis(static_cast<size_t>(i)));
+}
+
+void link_concat(Links& l) {
+  const auto axis = static_cast<size_t>(std::get<AxisAttrs>(l.attrs).axis);
+  int64_t begin = 0;
+  for (size_t i = 0; i < l.in.size(); ++i) {
+    for (size_t d = 0; d < l.rank(i); ++d)
+      if (d != axis) l.same(in_axis(i, d), out_axis(d));
+    const auto count = l.extent(in_axis(i, axis));
+    if (!l.extent(out_axis(axis)) || !count) continue;
+    l.same({.a = in_axis(i, axis), .b = out_axis(axis), .count = *count, .b_begin = begin});
+    begin += *count;
+  }
+}
+
+// Where a slice with a step of 1 begins and ends on an axis of known extent.
+struct Span {
+  int64_t begin, end;
+};
+Span slice_span(int64_t extent, int32_t begin, int32_t end) {
+  const auto place = [&](int64_t limit) { return std::clamp<int64_t>(limit < 0 ? limit + extent : limit, 0, extent); };
+  const int64_t from = place(begin);
+  return {from, std::max(from, place(end))};
+}
+
+void link_slice(Links& l) {
+  const auto& a = std::get<SliceAttrs>(l.attrs);
+  for (size_t axis = 0; axis < l.rank(0); ++axis) {
+    const int32_t* found = std::find(a.axes.values, a.axes.values + a.axes.count, static_cast<int32_t>(axis));
+    const auto i = static_cast<int32_t>(found - a.axes.values);
+    const AxisRef x = in_axis(0, axis), y = out_axis(axis);
+    if (i == a.axes.count) {
+      l.same(x, y);
+    } else if (const auto extent = l.extent(x); extent && a.steps[i] == 1) {
+      const Span span = slice_span(*extent, a.begins[i], a.ends[i]);
+      l.same({.a = x, .b = y, .count = span.end - span.begin, .a_begin = span.begin});
+    }
+  }
+}
+
+void narrow_slice(Attrs& attrs, const Narrowed& gone) {
+  auto& a = std::get<SliceAttrs>(attrs);
+  for (int32_t i = 0; i < a.axes.count; ++i) {
+    const AxisRef x = in_axis(0, static_cast<size_t>(a.axes[i]));
+    if (!gone.touched(x)) continue;
+    const Span span = slice_span(gone.extent(x), a.begins[i], a.ends[i]);
+    a.begins.values[i] = static_cast<int32_t>(gone.kept(x, 0, span.begin));
+    a.ends.values[i] = static_cast<int32_t>(gone.kept(x, 0, span.end));
+  }
+}
+
+void link_pad(Links& l) {
+  const auto& a = std::get<PadAttrs>(l.attrs);
+  for (int32_t i = 0; i < a.before.count; ++i) {
+    const AxisRef x = in_axis(0, static_cast<size_t>(i)), y = out_axis(static_cast<size_t>(i));
+    const int32_t before = a.before[i], after = a.after[i];
+    const auto extent = l.extent(x);
+    if (before == 0 && after == 0) {
+      l.same(x, y);
+    } else if (const int64_t cut = std::max<int64_t>(0, -before); extent) {
+      const int64_t count = *extent - cut - std::max<int64_t>(0, -after);
+      l.same({.a = x, .b = y, .count = std::max<int64_t>(0, count), .a_begin = cut, .b_begin = std::max(0, before)});
+    }
+  }
+}
+
+// Pads are positions of the result, cropped ones of the operand.
+void narrow_pad(Attrs& attrs, const Narrowed& gone) {
+  auto& a = std::get<PadAttrs>(attrs);
+  for (int32_t i = 0; i < a.before.count; ++i) {
+    const AxisRef x = in_axis(0, static_cast<size_t>(i)), y = out_axis(static_cast<size_t>(i));
+    int32_t &before = a.before.values[i], &after = a.after.values[i];
+    if (before > 0 && gone.touched(y)) before = static_cast<int32_t>(gone.kept(y, 0, before));
+    if (before < 0 && gone.touched(x)) before = -static_cast<int32_t>(gone.kept(x, 0, -before));
+    if (after > 0 && gone.touched(y)) after = static_cast<int32_t>(gone.kept(y, gone.extent(y) - after, gone.extent(y)));
+    if (after < 0 && gone.touched(x)) after = -static_cast<int32_t>(gone.kept(x, gone.extent(x) + after, gone.extent(x)));
+  }
+}
+
+struct Linking {
+  void (*links)(Links&);
+  void (*narrow)(Attrs&, const Narrowed&) = nullptr;
+};
+
+constexpr OpDef one_input(Op op, Types (*infer)(const InferInput&), Ints (*permute)(Attrs&, const Ints&), Linking linking) {
+  return {.op = op,
+          .min_inputs = 1,
+          .max_inputs = 1,
+          .outputs = 1,
+          .infer = infer,
+          .quant_in = {{QuantRole::kActivation}},
+          .quant_out = {QuantRole::kSameAs, -1, 0},
+          .has_s8 = true,
+          .half = HalfForm::kNative,
+          .layout_free = permute != nullptr,
+          .permute = permute,
+          .links = linking.links,
+          .narrow = linking.narrow};
 }
 
 }  // namespace
 
-constinit const OpDef kTranspose = one_input(Op::kTranspose, infer_transpose, nullptr);
-constinit const OpDef kSlice = one_input(Op::kSlice, infer_slice, permute_slice);
-constinit const OpDef kPad = one_input(Op::kPad, infer_pad, permute_pad);
+constinit const OpDef kTranspose = one_input(Op::kTranspose, infer_transpose, nullptr, {link_transpose});
+constinit const OpDef kSlice = one_input(Op::kSlice, infer_slice, permute_slice, {link_slice, narrow_slice});
+constinit const OpDef kPad = one_input(Op::kPad, infer_pad, permute_pad, {link_pad, narrow_pad});
 
 constinit const OpDef kConcat = {
     .op = Op::kConcat,
@@ -174,6 +273,7 @@ constinit const OpDef kConcat = {
     .half = HalfForm::kNative,
     .layout_free = true,
     .permute = permute_axis,
+    .links = link_concat,
 };
 
 }  // namespace lathe::ops

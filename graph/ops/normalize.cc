@@ -1,4 +1,5 @@
 // BatchNorm: x, then scale, bias, mean and variance [c] along `axis`. It is folded or stays float.
+#include "graph/links.h"
 #include "graph/ops/table.h"
 #include "graph/ops/typing.h"
 
@@ -27,6 +28,13 @@ Ints permute_batch_norm(Attrs& attrs, const Ints& perm) {
   return perm;
 }
 
+void link_batch_norm(Links& l) {
+  const auto axis = static_cast<size_t>(std::get<BatchNormAttrs>(l.attrs).axis);
+  for (size_t i = 0; i < l.rank(0); ++i) l.same(in_axis(0, i), out_axis(i));
+  for (size_t operand = 1; operand < 5; ++operand) l.same(in_axis(operand, 0), out_axis(axis));
+  l.role(in_axis(1, 0), LinkRole::kGamma);
+}
+
 }  // namespace
 
 constinit const OpDef kBatchNorm = {
@@ -38,6 +46,7 @@ constinit const OpDef kBatchNorm = {
     .half = HalfForm::kWidened,
     .layout_free = true,
     .permute = permute_batch_norm,
+    .links = link_batch_norm,
 };
 
 }  // namespace lathe::ops

@@ -1,4 +1,5 @@
 // MaxPool2d, AvgPool2d: windows over x [n,h,w,c].
+#include "graph/links.h"
 #include "graph/ops/table.h"
 #include "graph/ops/typing.h"
 
@@ -17,6 +18,10 @@ Types infer_pool(const InferInput& in) {
   return result({x.type->dtype, std::move(out)}, is_quantized(x));
 }
 
+void link_pool(Links& l) {
+  for (const size_t axis : {0, 3}) l.same(in_axis(0, axis), out_axis(axis));
+}
+
 }  // namespace
 
 // A maximum is one of its inputs: the result keeps their parameters.
@@ -30,6 +35,7 @@ constinit const OpDef kMaxPool2d = {
     .quant_out = {QuantRole::kSameAs, -1, 0},
     .has_s8 = true,
     .half = HalfForm::kNative,
+    .links = link_pool,
 };
 
 constinit const OpDef kAvgPool2d = {
@@ -42,6 +48,7 @@ constinit const OpDef kAvgPool2d = {
     .quant_out = {QuantRole::kActivation},
     .has_s8 = true,
     .half = HalfForm::kNative,
+    .links = link_pool,
 };
 
 }  // namespace lathe::ops

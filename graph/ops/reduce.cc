@@ -1,4 +1,5 @@
 // Reductions over axes.
+#include "graph/links.h"
 #include "graph/ops/table.h"
 #include "graph/ops/typing.h"
 
@@ -56,7 +57,23 @@ Ints permute_axes(Attrs& attrs, const Ints& perm) {
   return out;
 }
 
-constexpr OpDef reduction(Op op, Types (*infer)(const InferInput&), QuantRule in, QuantRule out) {
+enum class Mixes : uint8_t { kSum, kMean, kOther };
+
+// Kept axes stay; what runs over the others decides whether positions of them may go.
+template <Mixes kMixes> void link_reduction(Links& l) {
+  const auto& a = std::get<ReduceAttrs>(l.attrs);
+  size_t to = 0;
+  for (size_t axis = 0; axis < l.rank(0); ++axis) {
+    const bool over = reduces(a.axes, static_cast<int32_t>(axis));
+    if (!over) l.same(in_axis(0, axis), out_axis(to));
+    else if (kMixes == Mixes::kSum) l.reduced(in_axis(0, axis));
+    else if (kMixes == Mixes::kMean) l.averaged(in_axis(0, axis));
+    if (!over || a.keep_dims) ++to;
+  }
+}
+
+constexpr OpDef reduction(Op op, Types (*infer)(const InferInput&), QuantRule in, QuantRule out,
+                          void (*links)(Links&) = link_reduction<Mixes::kOther>) {
   return {.op = op,
           .min_inputs = 1,
           .max_inputs = 1,
@@ -67,17 +84,19 @@ constexpr OpDef reduction(Op op, Types (*infer)(const InferInput&), QuantRule in
           .has_s8 = in.role != QuantRole::kFloatOnly,
           .half = HalfForm::kWidened,
           .layout_free = true,
-          .permute = permute_axes};
+          .permute = permute_axes,
+          .links = links};
 }
 
 constexpr QuantRule kActivation = {QuantRole::kActivation}, kFloat = {QuantRole::kFloatOnly}, kSame = {QuantRole::kSameAs, -1, 0};
 
 }  // namespace
 
-constinit const OpDef kReduceSum = reduction(Op::kReduceSum, infer_reduction<Op::kReduceSum>, kFloat, kFloat);
+constinit const OpDef kReduceSum =
+    reduction(Op::kReduceSum, infer_reduction<Op::kReduceSum>, kFloat, kFloat, link_reduction<Mixes::kSum>);
 constinit const OpDef kReduceProd = reduction(Op::kReduceProd, infer_reduction<Op::kReduceProd>, kFloat, kFloat);
 constinit const OpDef kReduceMax = reduction(Op::kReduceMax, infer_reduction<Op::kReduceMax>, kActivation, kSame);
 constinit const OpDef kReduceMin = reduction(Op::kReduceMin, infer_reduction<Op::kReduceMin>, kActivation, kSame);
-constinit const OpDef kMean = reduction(Op::kMean, infer_mean, kActivation, kActivation);
+constinit const OpDef kMean = reduction(Op::kMean, infer_mean, kActivation, kActivation, link_reduction<Mixes::kMean>);
 
 }  // namespace lathe::ops

@@ -1,4 +1,5 @@
 // Resize (linear and cubic) and ResizeNearest, one axis at a time.
+#include "graph/links.h"
 #include "graph/ops/table.h"
 #include "graph/ops/typing.h"
 
@@ -40,6 +41,12 @@ Ints permute_resize(Attrs& attrs, const Ints& perm) {
   return perm;
 }
 
+void link_resize(Links& l) {
+  const auto resized = static_cast<size_t>(std::get<ResizeAttrs>(l.attrs).axis);
+  for (size_t axis = 0; axis < l.rank(0); ++axis)
+    if (axis != resized) l.same(in_axis(0, axis), out_axis(axis));
+}
+
 }  // namespace
 
 constinit const OpDef kResizeNearest = {
@@ -54,6 +61,7 @@ constinit const OpDef kResizeNearest = {
     .half = HalfForm::kNative,
     .layout_free = true,
     .permute = permute_resize,
+    .links = link_resize,
 };
 
 constinit const OpDef kResize = {
@@ -65,6 +73,7 @@ constinit const OpDef kResize = {
     .half = HalfForm::kWidened,
     .layout_free = true,
     .permute = permute_resize,
+    .links = link_resize,
 };
 
 }  // namespace lathe::ops

@@ -1,4 +1,5 @@
 // Ops of shape subgraphs: Shape, Gather, Cast, Reshape. They carry the contents of small integer tensors.
+#include "graph/links.h"
 #include "graph/ops/table.h"
 #include "graph/ops/typing.h"
 
@@ -96,6 +97,53 @@ Types infer_reshape(const InferInput& in) {
   return result({x.type->dtype, std::move(out)}, is_quantized(x), std::move(contents));
 }
 
+void link_shape(Links& l) {
+  for (size_t axis = 0; axis < l.rank(0); ++axis) l.untouched(in_axis(0, axis));
+}
+
+// Columns of a table, which are those of the rows taken; the indices' own axes stand where the table's was.
+void link_gather(Links& l) {
+  const auto taken = static_cast<size_t>(std::get<AxisAttrs>(l.attrs).axis);
+  const size_t indices = l.rank(1);
+  for (size_t axis = 0; axis < l.rank(0); ++axis)
+    if (axis != taken) l.makes(in_axis(0, axis), out_axis(axis < taken ? axis : axis + indices - 1));
+  for (size_t axis = 0; axis < indices; ++axis) l.same(in_axis(1, axis), out_axis(taken + axis));
+}
+
+// Axes of both sides that run through the same elements, least ones first; axes of extent 1 belong to none.
+void link_reshape(Links& l) {
+  l.shape_operand(1);
+  std::vector<AxisRef> sides[2];
+  for (size_t axis = 0; axis < l.rank(0); ++axis)
+    if (!l.dims.is(l.dim(in_axis(0, axis)), 1)) sides[0].push_back(in_axis(0, axis));
+  for (size_t axis = 0; axis < l.out[0].dims.size(); ++axis)
+    if (!l.dims.is(l.dim(out_axis(axis)), 1)) sides[1].push_back(out_axis(axis));
+  size_t begin[2] = {0, 0}, end[2] = {0, 0};
+  Dim size[2] = {l.dims.constant(1), l.dims.constant(1)};
+  const auto take = [&](int side) {
+    if (end[side] == sides[side].size()) return false;
+    size[side] = l.dims.mul(size[side], l.dim(sides[side][end[side]++]));
+    return size[side].valid();
+  };
+  const auto divides = [&](Dim a, Dim b) { return l.dims.mul(l.dims.floordiv(b, a), a) == b; };
+  while (end[0] < sides[0].size() || end[1] < sides[1].size()) {
+    if (begin[0] == end[0] && !take(0)) return;
+    if (begin[1] == end[1] && !take(1)) return;
+    while (size[0] != size[1]) {
+      const auto a = l.dims.value(size[0]), b = l.dims.value(size[1]);
+      const bool left = a && b ? *a < *b : divides(size[0], size[1]);
+      if (!take(left ? 0 : 1)) return;
+    }
+    const auto taken = [&](size_t side) {
+      const auto at = [&](size_t i) { return sides[side].begin() + static_cast<std::ptrdiff_t>(i); };
+      return std::vector<AxisRef>(at(begin[side]), at(end[side]));
+    };
+    if (end[0] == begin[0] + 1 && end[1] == begin[1] + 1) l.same(sides[0][begin[0]], sides[1][begin[1]]);
+    else l.merge(taken(0), taken(1));
+    for (const int side : {0, 1}) begin[side] = end[side], size[side] = l.dims.constant(1);
+  }
+}
+
 bool takes_first_axis(const Attrs& attrs) { return std::get<AxisAttrs>(attrs).axis == 0; }
 
 constexpr QuantRule kSameAsInput = {QuantRole::kSameAs, -1, 0};
@@ -112,6 +160,7 @@ constinit const OpDef kShape = {
     .quant_in = {{QuantRole::kInteger}},
     .quant_out = {QuantRole::kInteger},
     .has_s8 = true,
+    .links = link_shape,
 };
 
 constinit const OpDef kGather = {
@@ -125,6 +174,7 @@ constinit const OpDef kGather = {
     .has_s8 = true,
     .half = HalfForm::kNative,
     .takes_rows = takes_first_axis,
+    .links = link_gather,
 };
 
 constinit const OpDef kCast = {
@@ -135,6 +185,7 @@ constinit const OpDef kCast = {
     .infer = infer_cast,
     .half = HalfForm::kNative,
     .layout_free = true,
+    .links = link_elementwise,
 };
 
 // x and the target dims: constants or expressions, one of them -1 at most. A 0 is an empty dim (ONNX's copying 0 is the
@@ -149,6 +200,7 @@ constinit const OpDef kReshape = {
     .quant_out = kSameAsInput,
     .has_s8 = true,
     .half = HalfForm::kNative,
+    .links = link_reshape,
 };
 
 }  // namespace lathe::ops

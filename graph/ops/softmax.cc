@@ -1,4 +1,5 @@
 // Softmax along `axis`.
+#include "graph/links.h"
 #include "graph/ops/table.h"
 #include "graph/ops/typing.h"
 
@@ -23,6 +24,14 @@ float softmax_reach(const Attrs& attrs, size_t rank) {
   return std::get<AxisAttrs>(attrs).axis + 1 == static_cast<int32_t>(rank) ? 11.8f : 0.0f;
 }
 
+void link_softmax(Links& l) {
+  const auto over = static_cast<size_t>(std::get<AxisAttrs>(l.attrs).axis);
+  for (size_t axis = 0; axis < l.rank(0); ++axis) {
+    if (axis != over) l.same(in_axis(0, axis), out_axis(axis));
+    else for (const AxisRef at : {in_axis(0, axis), out_axis(axis)}) l.frozen(at, "a softmax runs over it");
+  }
+}
+
 }  // namespace
 
 constinit const OpDef kSoftmax = {
@@ -38,6 +47,7 @@ constinit const OpDef kSoftmax = {
     .half = HalfForm::kNative,
     .layout_free = true,
     .permute = permute_softmax,
+    .links = link_softmax,
 };
 
 }  // namespace lathe::ops

@@ -1,5 +1,6 @@
 // Two plain operands of one type with broadcasting: comparisons, extremes, bits, remainders, powers. Contents of integers and
 // bools are carried where the operands' say enough: shape subgraphs ask such questions.
+#include "graph/links.h"
 #include "graph/ops/table.h"
 #include "graph/ops/typing.h"
 #include "runtime/element_types.h"
@@ -74,7 +75,8 @@ constexpr OpDef typed(Op op, Types (*infer)(const InferInput&)) {
           .quant_in = {{QuantRole::kFloatOnly}},
           .quant_out = {QuantRole::kFloatOnly},
           .half = HalfForm::kWidened,
-          .layout_free = true};
+          .layout_free = true,
+          .links = link_elementwise};
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Where: bool condition, two operands of one type, all broadcast. On quantized values it only moves bytes, so both operands come
 // to the result's grid.
+#include "graph/links.h"
 #include "graph/ops/table.h"
 #include "graph/ops/typing.h"
 
@@ -53,6 +54,7 @@ constinit const OpDef kWhere = {
     .has_s8 = true,
     .half = HalfForm::kNative,
     .layout_free = true,
+    .links = link_elementwise,
 };
 
 }  // namespace lathe::ops

@@ -130,11 +130,11 @@ const char* half_form(const OpDef& def) {
 
 void print_ops() {
   std::printf("## Operators of the intermediate representation\n\n");
-  std::printf("| operator | number | element types | quantized form | half precision | gradient |\n|---|---|---|---|---|---|\n");
+  std::printf("| operator | number | element types | quantized form | half precision | gradient | channels |\n|---|---|---|---|---|---|---|\n");
 #define LATHE_OP(name, number, attrs)                                                                    \
-  std::printf("| %s | %d | %s | %s | %s | %s |\n", #name, number, types_of(op_def(Op::k##name)).c_str(), \
+  std::printf("| %s | %d | %s | %s | %s | %s | %s |\n", #name, number, types_of(op_def(Op::k##name)).c_str(), \
               quantized_form(op_def(Op::k##name)).c_str(), half_form(op_def(Op::k##name)),                              \
-              has_gradient(Op::k##name) ? "yes" : "no");
+              has_gradient(Op::k##name) ? "yes" : "no", op_def(Op::k##name).links != nullptr ? "yes" : "no");
 #include "runtime/ops.def"
 #undef LATHE_OP
 }
@@ -180,7 +180,8 @@ Result<void> run() {
       "that\n"
       "inference accepts for plain tensors; f16 and bf16 of files become f32. \"float\" as quantized form means that the "
       "operator runs\n"
-      "on floats between a Dequantize and a Quantize.\n\n");
+      "on floats between a Dequantize and a Quantize. \"channels\" says whether channels of what it reads or makes can be pruned\n"
+      "(`docs/compression.md`).\n\n");
   print_ops();
   print_onnx("ONNX, standard domain", kOnnxOps, true);
   print_onnx("ONNX, domain ai.onnx.preview", kPreviewOps, false);
