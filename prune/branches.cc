@@ -16,10 +16,10 @@ struct Side {
   bool weighted = false;
 };
 
-bool reads_outside(const Graph& graph, ValueId v, const std::set<NodeId>& inside, NodeId sum) {
+bool reads_outside(const Graph& graph, ValueId v, const std::set<NodeId>& inside) {
   if (graph.is_output(v)) return true;
   const std::vector<NodeId> readers = graph.consumers(v);
-  return std::any_of(readers.begin(), readers.end(), [&](NodeId n) { return n != sum && !inside.contains(n); });
+  return std::any_of(readers.begin(), readers.end(), [&](NodeId n) { return !inside.contains(n); });
 }
 
 Side side_of(const Graph& graph, NodeId sum, ValueId root) {
@@ -32,8 +32,9 @@ Side side_of(const Graph& graph, NodeId sum, ValueId root) {
   for (auto it = from + 1; it != order.rend(); ++it) {
     const Node& node = graph.node(*it);
     const bool serves = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return wanted.contains(v); });
-    const bool shared =
-        std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return reads_outside(graph, v, inside, sum); });
+    const bool shared = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) {
+      return v == root ? graph.is_output(v) || graph.consumers(v).size() > 1 : reads_outside(graph, v, inside);
+    });
     if (!serves || shared) continue;
     inside.insert(*it);
     side.nodes.push_back(*it);
