@@ -26,7 +26,8 @@ Side side_of(const Graph& graph, NodeId sum, ValueId root) {
   std::set<NodeId> inside;
   Side side;
   const std::vector<NodeId>& order = graph.order();
-  // Against the order: all readers of a node's results have been looked at.
+  // Against the order: all readers of a node's results have been looked at. The sum reads the root; what else it reads is the
+  // other side's.
   const auto from = std::find(order.rbegin(), order.rend(), sum);
   std::set<ValueId> wanted{root};
   for (auto it = from + 1; it != order.rend(); ++it) {
