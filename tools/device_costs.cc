@@ -1,7 +1,7 @@
 #include "tools/device_costs.h"
 
 #include <algorithm>
-#include <map>
+#include <numeric>
 
 #include "graph/lower/load.h"
 #include "graph/op_def.h"
@@ -34,12 +34,20 @@ std::string with_threads(const std::string& key, const SessionOptions& session) 
   return key + " t" + std::to_string(session.threads);
 }
 
+// Of the node at position `i`.
+std::string node_key(const Graph& graph, size_t i, Precision p, const CostRequest& request) {
+  const std::string key = with_threads(node_signature(graph, graph.node(graph.order()[i])) + " " + precision_text(p), request.session);
+  return request.batch == 1 ? key : key + " b" + std::to_string(request.batch);
+}
+
 // Microseconds of a network's steps, added up by node: the least of the medians of some rounds, because what disturbs a machine
 // only ever adds.
 Result<std::map<std::string, double>> profile_graph(const Graph& graph, const CostRequest& request) {
   LATHE_TRY(auto program, compile_for_host(graph));
   const HostModel model{std::move(program), {}, 0};
-  LATHE_TRY(Runner runner, make_runner({}, model, request.session));
+  MeasureFlags flags;
+  flags.batch = request.batch;
+  LATHE_TRY(Runner runner, make_runner(flags, model, request.session));
   Profiler profiler(runner.session(), *model.program);
   constexpr int kRounds = 3;
   std::map<std::string, double> us;
@@ -53,6 +61,25 @@ Result<std::map<std::string, double>> profile_graph(const Graph& graph, const Co
   return us;
 }
 
+// Profiles `network`, made from `graph`, and stores what the nodes at the positions `which` cost; those alike get their mean. How many
+// entries are new.
+Result<size_t> profile_into(const Graph& graph, const Graph& network, const std::vector<size_t>& which, Precision p,
+                            const CostRequest& request, CostTable* table) {
+  LATHE_TRY(const auto us, profile_graph(network, request));
+  std::map<std::string, std::vector<double>> by_key;
+  for (const size_t i : which) {
+    const auto it = us.find(graph.node(graph.order()[i]).name);
+    by_key[node_key(graph, i, p, request)].push_back(it == us.end() ? 0 : it->second);  // a node that lowering folded costs nothing
+  }
+  size_t added = 0;
+  for (const auto& [name, times] : by_key) {
+    double sum = 0;
+    for (const double t : times) sum += t;
+    added += !table->find(name).has_value();
+    table->set(name, sum / static_cast<double>(times.size()));
+  }
+  return added;
+}
 
 class Measuring {
  public:
@@ -68,9 +95,7 @@ class Measuring {
   }
 
  private:
-  std::string key(size_t i, Precision p) const {
-    return with_threads(node_signature(graph_, graph_.node(graph_.order()[i])) + " " + precision_text(p), request_.session);
-  }
+  std::string key(size_t i, Precision p) const { return node_key(graph_, i, p, request_); }
 
   Result<void> add_precision(Precision p, DeviceCosts* out) {
     LATHE_TRY(const MixedResult network, mixed_graph(graph_, ranges_, request_.quantize, Assignment(out->costs.nodes.size(), p)));
@@ -83,25 +108,11 @@ class Measuring {
       able.push_back(i);
       known = known && table_->find(key(i, p)).has_value();
     }
-    if (!known) LATHE_CHECK_OK(measure(network, p, able, out));
+    if (!known) {
+      LATHE_TRY(const size_t added, profile_into(graph_, network.graph, able, p, request_, table_));
+      out->measured += added;
+    }
     for (const size_t i : able) out->costs.nodes[i][static_cast<size_t>(p)] = *table_->find(key(i, p));
-    return {};
-  }
-
-  // Entries of nodes alike get their mean.
-  Result<void> measure(const MixedResult& network, Precision p, const std::vector<size_t>& able, DeviceCosts* out) {
-    LATHE_TRY(const auto us, profile_graph(network.graph, request_));
-    std::map<std::string, std::vector<double>> by_key;
-    for (const size_t i : able) {
-      const auto it = us.find(graph_.node(graph_.order()[i]).name);
-      by_key[key(i, p)].push_back(it == us.end() ? 0 : it->second);  // a node that lowering folded costs nothing
-    }
-    for (const auto& [name, times] : by_key) {
-      double sum = 0;
-      for (const double t : times) sum += t;
-      out->measured += !table_->find(name).has_value();
-      table_->set(name, sum / static_cast<double>(times.size()));
-    }
     return {};
   }
 
@@ -169,6 +180,19 @@ std::string node_signature(const Graph& graph, const Node& node) {
 
 Result<DeviceCosts> device_costs(const Graph& graph, const RangeTable& ranges, const CostRequest& request, CostTable* table) {
   return Measuring(graph, ranges, request, table).run();
+}
+
+Result<std::map<std::string, double>> float_times(const Graph& graph, const CostRequest& request, CostTable* table) {
+  std::vector<size_t> all(graph.order().size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  const bool known = std::all_of(all.begin(), all.end(),
+                                 [&](size_t i) { return table->find(node_key(graph, i, Precision::kFloat, request)).has_value(); });
+  if (!known) {
+    LATHE_TRY([[maybe_unused]] const size_t added, profile_into(graph, graph, all, Precision::kFloat, request, table));
+  }
+  std::map<std::string, double> us;
+  for (const size_t i : all) us[graph.node(graph.order()[i]).name] = *table->find(node_key(graph, i, Precision::kFloat, request));
+  return us;
 }
 
 Result<RangeTable> random_ranges(const Graph& graph, const SessionOptions& session) {

@@ -7,13 +7,14 @@
 #include "tools/flags.h"
 #include "tools/print_graph.h"
 #include "tools/verb.h"
+#include "tools/zero_removal.h"
 
 namespace lathe::tools {
 namespace {
 
 struct Options {
   std::string input, output, stop_after;
-  bool print_changed = false;
+  bool print_changed = false, sparsity = false;
   ImportFlags import;
 };
 
@@ -32,9 +33,16 @@ Result<void> run(const Options& o) {
   options.passes.stop_after = o.stop_after;
   if (o.print_changed) options.passes.on_changed = print_changed_graph;
   ImportReport report;
-  LATHE_TRY(const Graph graph, import_model(o.input, options, &report));
+  LATHE_TRY(Graph graph, import_model(o.input, options, &report));
+  std::string zeros;
+  if (o.sparsity) {
+    LATHE_TRY(ZeroOutcome outcome, remove_zeros(o.input, graph));
+    zeros = zeros_text(outcome);
+    graph = std::move(outcome.graph);
+  }
   LATHE_CHECK_OK(write_model(o.output, graph));
   print_report(report);
+  std::printf("%s", zeros.c_str());
   std::printf("wrote %s\n", o.output.c_str());
   return {};
 }
@@ -45,6 +53,7 @@ Action setup(Arguments& args) {
   args.option("-o,--output", o->output, ".lathe file to write").required();
   args.flag("--print-changed", o->print_changed, "print the graph after every pass that changed it");
   args.option("--stop-after", o->stop_after, "name of the last pass to run");
+  args.flag("--sparsity", o->sparsity, "remove channels, heads and branches that are zero, and say what other zeros there are");
   o->import.add_to(args);
   return [o] { return run(*o); };
 }

@@ -1,0 +1,116 @@
+// lathe prune from the command line: targets, refusals, the proof, and that the same costs give the same network.
+#include "tools/cli_checks.h"
+
+namespace lathe::test {
+namespace {
+
+const Tree& part(const Tree& tree, const char* key) {
+  REQUIRE(tree.find(key) != nullptr);
+  return *tree.find(key);
+}
+
+double before(const Tree& tree, const char* key) { return number(part(tree, "before"), key); }
+double after(const Tree& tree, const char* key) { return number(part(tree, "after"), key); }
+
+// `lathe prune` of the float model with these flags, quickly.
+CommandResult prune(std::vector<std::string> flags) {
+  flags.insert(flags.begin(), {"prune", kModel, "--seconds", "0.02"});
+  return run_lathe(flags);
+}
+
+TEST_CASE("a ratio makes the network smaller, and the masked network computes what the rewritten one does") {
+  const TempFolder folder;
+  const std::string out = folder.file("small.lathe");
+  const Tree t = json_of(prune({"--ratio", "0.25", "--by", "nothing", "-o", out, "--json"}));
+  CHECK(number(t, "gone") / number(t, "channels") == doctest::Approx(0.25).epsilon(0.1));
+  CHECK(after(t, "parameters") < 0.8 * before(t, "parameters"));
+  CHECK(after(t, "macs") < 0.8 * before(t, "macs"));
+  CHECK(number(part(t, "proof"), "max_rel") < 1e-4);
+  const auto dump = run_lathe({"dump", out});
+  CHECK(dump.status == 0);
+  CHECK(dump.out.find("lineage_root") != std::string::npos);
+  CHECK(number(json_of(run_lathe({"bench", out, "--seconds", "0.02", "--json"})), "p50_us") > 0);
+}
+
+TEST_CASE("a plan shows every group with its histogram and what would go, and writes nothing") {
+  const auto r = prune({"--ratio", "0.3", "--uniform", "--plan"});
+  REQUIRE_MESSAGE(r.status == 0, r.err);
+  for (const char* text : {"histogram", "stays whole", "multiply-accumulates", "ms (median)", "SQNR"})
+    CHECK(r.out.find(text) != std::string::npos);
+  CHECK(r.out.find("wrote") == std::string::npos);
+  check_refused(prune({"--ratio", "0.3"}), {"-o out.lathe", "--plan"});
+}
+
+TEST_CASE("even a ratio of 0.99 leaves every group channels") {
+  const Tree t = json_of(prune({"--ratio", "0.99", "--max-group-ratio", "1", "--by", "parameters", "--plan", "--json"}));
+  for (const Tree& g : *part(t, "groups").as_array()) CHECK(number(g, "left") >= 1);
+  REQUIRE(part(t, "notes").as_array()->size() == 1);
+}
+
+TEST_CASE("a target in multiply-accumulates is met, and one out of reach is an error with the nearest figure") {
+  const Tree t = json_of(prune({"--target-macs", "3e6", "--criterion", "l2", "--by", "nothing", "--plan", "--json"}));
+  CHECK(before(t, "macs") > 3e6);
+  CHECK(after(t, "macs") <= 3e6);
+  check_refused(prune({"--target-macs", "10", "--plan"}), {"no plan has 10 multiply-accumulates", "with all that can go"});
+}
+
+TEST_CASE("a target latency is measured: out of reach it is an error, above the network's own nothing goes") {
+  check_refused(prune({"--target-latency", "1e-6", "--plan"}), {"no plan has 1e-06 ms"});
+  const Tree t = json_of(prune({"--target-latency", "1e6", "--plan", "--json"}));
+  CHECK(number(t, "gone") == 0);
+  CHECK(number(t, "networks") == 1);
+}
+
+TEST_CASE("the same table of costs gives the same file, measured latencies included") {
+  const TempFolder folder;
+  const std::string table = folder.file("costs.json"), a = folder.file("a.lathe"), b = folder.file("b.lathe");
+  const double whole = before(json_of(prune({"--ratio", "0.25", "--plan", "--json"})), "p50_us");
+  const std::string target = std::to_string(0.8 * whole / 1e3);
+  REQUIRE(prune({"--target-latency", target, "--cost-table", table, "-o", a}).status == 0);
+  const Tree again = json_of(prune({"--target-latency", target, "--cost-table", table, "-o", b, "--json"}));
+  CHECK(number(again, "networks") == 0);
+  CHECK(slurp(a) == slurp(b));
+}
+
+TEST_CASE("gamma ranks what has batch normalizations; of a network without any it is an error that names other criteria") {
+  const Tree t =
+      json_of(prune({"--threshold", "0.9", "--criterion", "gamma", "--by", "nothing", "--multiple", "1", "--plan", "--json"}));
+  CHECK(number(t, "gone") > 0);
+  const std::string encoder = LATHE_SOURCE_ROOT "/tests/oracle/models/tiny_encoder.onnx";
+  check_refused(run_lathe({"prune", encoder, "--ratio", "0.25", "--criterion", "gamma", "--plan"}),
+                {"batch normalization", "l1 or taylor"});
+}
+
+TEST_CASE("a quantized network must be pruned before") {
+  check_refused(run_lathe({"prune", int8_model(), "--ratio", "0.25", "--plan"}), {"quantized", "prune"});
+  check_refused(run_lathe({"prune", int8_model(), "--zeros", "--plan"}), {"quantized", "prune"});
+}
+
+TEST_CASE("taylor and activation ask for data, and rank differently with it") {
+  check_refused(prune({"--ratio", "0.25", "--criterion", "taylor", "--plan"}), {"taylor needs --data"});
+  std::vector<Tree> groups;
+  for (const char* criterion : {"taylor", "activation", "random"}) {
+    const Tree t = json_of(prune({"--ratio", "0.25", "--criterion", criterion, "--by", "nothing", "--data", kData, "--samples",
+                                  "64", "--plan", "--json"}));
+    groups.push_back(part(t, "groups"));
+    CHECK(number(t, "gone") > 0);
+  }
+  CHECK_FALSE(groups[0] == groups[1]);
+  CHECK_FALSE(groups[1] == groups[2]);
+}
+
+TEST_CASE("groups that are kept stay whole, and one target is given") {
+  check_refused(prune({"--ratio", "0.25", "--keep", "*", "--plan"}), {"no channel can go", "kept"});
+  check_refused(prune({"--plan"}), {"--ratio, --threshold, --target-macs and --target-latency"});
+  CHECK(prune({"--ratio", "0.25", "--threshold", "1", "--plan"}).status == 2);
+  check_refused(prune({"--ratio", "1.5", "--plan"}), {"ratio is 1.5"});
+}
+
+TEST_CASE("a network without zeros stays as it is") {
+  const auto r = run_lathe({"prune", kModel, "--zeros", "--plan"});
+  REQUIRE_MESSAGE(r.status == 0, r.err);
+  CHECK(r.out.find("no structure is zero") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace lathe::test

@@ -1,0 +1,35 @@
+#include "tools/network_timer.h"
+
+#include "graph/lineage.h"
+#include "graph/lower/load.h"
+#include "tools/measured_model.h"
+#include "tools/timing.h"
+
+namespace lathe::tools {
+
+Result<NetworkTimer> NetworkTimer::open(const std::string& table, const SessionOptions& session, uint32_t batch, double seconds) {
+  LATHE_TRY(CostTable costs, CostTable::open(table, device_name(session)));
+  return NetworkTimer(std::move(costs), table, session, batch, seconds);
+}
+
+Result<double> NetworkTimer::ms(const Graph& graph) {
+  const std::string key =
+      "network " + to_hex(content_hash(graph)) + " t" + std::to_string(session_.threads) + " b" + std::to_string(batch_);
+  if (const auto known = table_.find(key)) return *known / 1e3;
+  LATHE_TRY(Runner timed, runner(graph));
+  LATHE_TRY(const auto us, measure({&timed}, seconds_));
+  ++measured_;
+  const double median = percentile(us[0], 0.5);
+  table_.set(key, median);
+  LATHE_CHECK_OK(save());
+  return median / 1e3;
+}
+
+Result<Runner> NetworkTimer::runner(const Graph& graph) const {
+  LATHE_TRY(auto program, compile_for_host(graph));
+  MeasureFlags flags;
+  flags.batch = batch_;
+  return make_runner(flags, {std::move(program), {}, 0}, session_);
+}
+
+}  // namespace lathe::tools

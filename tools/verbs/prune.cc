@@ -1,0 +1,121 @@
+// lathe prune: whole channels go, and the network gets smaller.
+#include <cstdio>
+#include <memory>
+
+#include "base/json.h"
+#include "tools/model.h"
+#include "tools/pruning.h"
+#include "tools/verb.h"
+#include "tools/zero_removal.h"
+
+namespace lathe::tools {
+namespace {
+
+struct Options {
+  std::string output, criterion = "l1", by = "time", residue = "absorb";
+  bool plan = false, zeros = false, json = false;
+  PruneRequest request;
+  SessionFlags session;
+  ImportFlags import;
+};
+
+Result<prune::Residue> parse_residue(const std::string& name) {
+  if (name == "absorb") return prune::Residue::kAbsorb;
+  if (name == "absorb-padded") return prune::Residue::kAbsorbPadded;
+  return prune::Residue::kDrop;
+}
+
+// What the model carries but does not use.
+Result<void> run_zeros(const Options& o, const Graph& graph) {
+  LATHE_TRY(const ZeroOutcome outcome, remove_zeros(o.request.model, graph));
+  if (!o.output.empty()) LATHE_CHECK_OK(write_model(o.output, outcome.graph));
+  if (o.json) {
+    std::printf("%s\n", to_json(zeros_json(outcome)).c_str());
+    return {};
+  }
+  std::printf("%s", zeros_text(outcome).c_str());
+  if (!o.output.empty()) std::printf("wrote %s\n", o.output.c_str());
+  return {};
+}
+
+Result<void> run(const Options& o) {
+  if (o.output.empty() && !o.plan) return fail(Code::kInvalidArgument, "give -o out.lathe, or --plan to see what would go");
+  if (!o.output.empty()) LATHE_CHECK_OK(check_writable(o.output));
+  PruneRequest request = o.request;
+  LATHE_TRY(request.criterion, prune::parse_criterion(o.criterion));
+  LATHE_TRY(request.by, parse_prune_by(o.by));
+  LATHE_TRY(request.residue, parse_residue(o.residue));
+  LATHE_TRY(request.session, o.session.options());
+  LATHE_TRY(const Graph graph, load_graph(request.model, o.import));
+  if (o.zeros) return run_zeros(o, graph);
+  LATHE_TRY(const PruneOutcome outcome, prune_model(graph, request));
+  if (!o.output.empty()) LATHE_CHECK_OK(write_model(o.output, outcome.graph));
+  if (o.json) {
+    std::printf("%s\n", to_json(plan_json(outcome, request)).c_str());
+    return {};
+  }
+  std::printf("%s%s\n", plan_text(outcome.plan, request).c_str(), proof_text(outcome.proof).c_str());
+  if (!o.output.empty()) std::printf("wrote %s\n", o.output.c_str());
+  return {};
+}
+
+void add_targets(Arguments& args, PruneRequest* r) {
+  const Argument ratio = args.option("--ratio", r->ratio, "share of the channels that go, between 0 and 1");
+  const Argument threshold = args.option("--threshold", r->threshold,
+                                         "channels below it go: of |gamma| for gamma, else of importance (1: the group's mean)");
+  const Argument macs = args.option("--target-macs", r->target_macs, "multiply-accumulates at batch 1 that are left at most");
+  Argument latency = args.option("--target-latency", r->target_ms,
+                                 "milliseconds that a float run may take here at most; measured, with --threads and --batch");
+  latency.excludes(ratio).excludes(threshold).excludes(macs);
+  args.find("--target-macs").excludes(ratio).excludes(threshold);
+  args.find("--threshold").excludes(ratio);
+}
+
+Action setup(Arguments& args) {
+  auto o = std::make_shared<Options>();
+  PruneRequest& r = o->request;
+  args.option("model", r.model, ".lathe, .onnx or .tflite file (float)").required();
+  args.option("-o,--output", o->output, ".lathe file to write");
+  args.flag("--plan", o->plan, "print what would go; writes only with -o");
+  add_targets(args, &r);
+  args.flag("--zeros", o->zeros,
+            "remove what is zero already: channels, heads and branches that masks or other tools left behind")
+      .excludes(args.find("--ratio"))
+      .excludes(args.find("--threshold"))
+      .excludes(args.find("--target-macs"))
+      .excludes(args.find("--target-latency"));
+  args.option("--criterion", o->criterion, "what a channel's importance is")
+      .show_default()
+      .one_of({"gamma", "l1", "l2", "taylor", "activation", "random"});
+  args.option("--by", o->by, "what importance is divided by: measured time, parameters or nothing")
+      .show_default()
+      .one_of({"time", "parameters", "nothing"});
+  args.flag("--uniform", r.uniform, "every group loses the same share");
+  args.flag("--heads", r.heads, "attention heads may go, too");
+  args.option("--max-group-ratio", r.max_group_ratio, "share of one group's channels that go at most").show_default();
+  args.option("--multiple", r.multiple, "bring channel counts to multiples of this instead of what kernels like");
+  args.option("--keep", r.keep, "groups that stay whole: a group's, constant's or node's name, or a pattern with * and ?")
+      .type_name("NAME");
+  args.option("--residue", o->residue,
+              "constants that channels leave behind: into the next bias where that is exact, there and where only borders "
+              "differ, or dropped")
+      .show_default()
+      .one_of({"absorb", "absorb-padded", "drop"});
+  args.option("--data", r.data, "data set (TOML) for taylor and activation; reads its split train, else val");
+  args.option("--samples", r.samples, "of them").show_default().positive();
+  args.option("--seed", r.seed, "of criterion random").show_default();
+  args.option("--batch", r.batch, "samples per run when measuring").show_default().positive();
+  args.option("--seconds", r.seconds, "how long to measure a network").show_default().range(0.01, 3600.0);
+  args.option("--cost-table", r.cost_table, "file that measured times are taken from and added to");
+  args.flag("--json", o->json, "print JSON");
+  o->session.add_to(args);
+  o->import.add_to(args);
+  return [o] { return run(*o); };
+}
+
+}  // namespace
+
+const Verb kVerb_prune{"prune", "cut whole channels out of a float model", "lathe prune model.lathe --ratio 0.25 -o pruned.lathe",
+                       setup};
+
+}  // namespace lathe::tools
