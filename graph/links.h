@@ -72,7 +72,9 @@ struct PartsLink {
   int64_t parts;
 };
 // A layer that can take a constant in one of its inputs' channels into its bias: weights (operand, out_axis, in_axis) and the
-// operand of the bias, which may be missing. exact: every result sees the whole window.
+// operand of the bias, which may be missing. exact: every result sees the whole window. kNoBias: the layer has no such operand; a
+// constant that is added to its result serves.
+inline constexpr uint32_t kNoBias = 0xffffffffu;
 struct AbsorbLink {
   uint32_t data = 0, weight = 1, bias = 2;
   uint32_t out_axis = 0, in_axis = 0;

@@ -44,7 +44,7 @@ class Cutter {
     if (links.shape_operand() >= 0) {
       LATHE_TRY(inputs[static_cast<size_t>(links.shape_operand())], target(node, links));
     }
-    LATHE_CHECK_OK(add_residue(id, inputs));
+    add_residue(id, inputs);
     LATHE_TRY(const NodeId made, out_.add_node(node.op, removal_.attrs(graph_, node), std::move(inputs), node.name,
                                                std::move(names), {}, node.regions));
     for (size_t i = 0; i < node.outputs.size(); ++i) {
@@ -59,19 +59,24 @@ class Cutter {
     return {};
   }
 
-  // The bias that takes in what channels that go have emitted.
-  Result<void> add_residue(NodeId id, std::vector<ValueId>& inputs) {
+  // Biases and weights that take in what channels that go have emitted.
+  void add_residue(NodeId id, std::vector<ValueId>& inputs) {
+    const Node& node = graph_.node(id);
+    if (const auto found = residues_.weights.find(id); found != residues_.weights.end()) {
+      const ValueId w = node.inputs[found->second.operand];
+      const Constant bytes = removal_.bytes(graph_, w, Constant::of(found->second.values));
+      inputs[found->second.operand] = out_.add_constant(fresh(graph_.value(w).name + ":merged"), removal_.type(graph_, w), bytes);
+    }
     const auto found = residues_.bias.find(id);
-    if (found == residues_.bias.end()) return {};
+    if (found == residues_.bias.end()) return;
     const BiasChange& change = found->second;
-    const std::vector<int64_t> kept =
-        kept_indices(static_cast<int64_t>(change.values.size()), removal_.gone(change.weight, change.out_axis));
+    const auto outputs = static_cast<int64_t>(change.values.size());
     std::vector<float> values;
-    for (const int64_t i : kept) values.push_back(change.values[static_cast<size_t>(i)]);
+    for (const int64_t i : kept_indices(outputs, removal_.gone(change.weight, change.out_axis)))
+      values.push_back(change.values[static_cast<size_t>(i)]);
     if (inputs.size() <= change.operand) inputs.resize(change.operand + 1, kNoId);
     const TensorType type{DType::kF32, {out_.dims().constant(static_cast<int64_t>(values.size()))}};
-    inputs[change.operand] = out_.add_constant(fresh(graph_.node(id).name + ":bias"), type, Constant::of(values));
-    return {};
+    inputs[change.operand] = out_.add_constant(fresh(node.name + ":bias"), type, Constant::of(values));
   }
 
   // A name that neither graph has.

@@ -104,9 +104,9 @@ void copy_kept(const Kept& kept, size_t axis, const std::byte* from, int64_t fir
 
 }  // namespace
 
-Constant Removal::bytes(const Graph& graph, ValueId id) const {
+Constant Removal::bytes(const Graph& graph, ValueId id, const Constant& of) const {
   const Value& value = graph.value(id);
-  if (!touches(id)) return value.constant;
+  if (!touches(id)) return of;
   Kept kept;
   kept.element = dtype_bytes(value.type.dtype);
   for (size_t axis = 0; axis < value.type.dims.size(); ++axis) {
@@ -125,7 +125,7 @@ Constant Removal::bytes(const Graph& graph, ValueId id) const {
     }
   }
   std::vector<std::byte> out;
-  copy_kept(kept, 0, value.constant.bytes.data(), 0, out);
+  copy_kept(kept, 0, of.bytes.data(), 0, out);
   return Constant::copy(out);
 }
 

@@ -31,8 +31,9 @@ class Removal {
   Attrs attrs(const Graph& graph, const Node& node) const;
   // The type that a value has after the cut. Requires: each axis that loses positions has a constant extent.
   TensorType type(const Graph& graph, ValueId value) const;
-  // The bytes of a constant after the cut: shared with `value` where nothing goes.
-  Constant bytes(const Graph& graph, ValueId value) const;
+  // The bytes of a constant after the cut: shared with `value` where nothing goes. `of`: other bytes in the place of its own.
+  Constant bytes(const Graph& graph, ValueId value) const { return bytes(graph, value, graph.value(value).constant); }
+  Constant bytes(const Graph& graph, ValueId value, const Constant& of) const;
 
  private:
   std::map<std::pair<ValueId, uint32_t>, std::vector<int64_t>> gone_;

@@ -6,20 +6,13 @@
 
 #include "graph/op_def.h"
 #include "graph/rewriter.h"
+#include "prune/absorb.h"
 #include "prune/random_run.h"
 
 namespace lathe::prune {
 namespace {
 
 constexpr double kConstantWithin = 1e-6;  // of the number's magnitude
-
-// An operand that sums over channels of which some go.
-struct Reader {
-  NodeId node;
-  uint32_t operand, axis;
-  ValueId value;
-  std::optional<AbsorbLink> absorb;
-};
 
 std::vector<Reader> find_readers(const Graph& graph, const Removal& removal) {
   std::vector<Reader> readers;
@@ -36,37 +29,54 @@ std::vector<Reader> find_readers(const Graph& graph, const Removal& removal) {
   return readers;
 }
 
+// f(element) for the elements of a constant that belong to a channel of one of its members.
+template <class F>
+void each_element(const Graph& graph, const Member& m, uint32_t channel, F&& f) {
+  const std::vector<Dim>& dims = graph.value(m.value).type.dims;
+  const auto extent = [&](size_t axis) { return static_cast<size_t>(graph.dims().value(dims[axis]).value_or(0)); };
+  size_t inner = 1, outer = 1;
+  for (size_t i = 0; i < m.axis; ++i) outer *= extent(i);
+  for (size_t i = m.axis + 1; i < dims.size(); ++i) inner *= extent(i);
+  for (size_t o = 0; o < outer; ++o)
+    for (const int64_t index : m.indices[channel])
+      for (size_t i = 0; i < inner; ++i) f((o * extent(m.axis) + static_cast<size_t>(index)) * inner + i);
+}
+
+bool makes(const Graph& graph, const Member& m) {
+  return m.role == MemberRole::kOutput && graph.value(m.value).type.dtype == DType::kF32 && graph.value(m.value).constant.valid();
+}
+
 // Sets to 0 what makes the channels that go.
 Result<Graph> without_makers(const Graph& graph, std::span<const Group> groups, std::span<const Cut> cuts) {
+  std::map<ValueId, std::vector<float>> changed;
+  for (const Cut& cut : cuts)
+    for (const Member& m : groups[cut.group].members) {
+      if (!makes(graph, m)) continue;
+      const auto [entry, fresh] = changed.try_emplace(m.value);
+      const auto now = graph.value(m.value).constant.as<float>();
+      if (fresh) entry->second.assign(now.begin(), now.end());
+      for (const uint32_t c : cut.channels) each_element(graph, m, c, [&](size_t at) { entry->second[at] = 0; });
+    }
   Graph out = graph;
   Rewriter rewriter(out);
-  std::map<ValueId, std::vector<float>> changed;
-  for (const Cut& cut : cuts) {
-    for (const Member& m : groups[cut.group].members) {
-      const Value& value = graph.value(m.value);
-      if (m.role != MemberRole::kOutput || value.type.dtype != DType::kF32 || !value.constant.valid()) continue;
-      const auto [entry, fresh] = changed.try_emplace(m.value);
-      const auto now = value.constant.as<float>();
-      if (fresh) entry->second.assign(now.begin(), now.end());
-      size_t inner = 1;
-      for (size_t i = m.axis + 1; i < value.type.dims.size(); ++i)
-        inner *= static_cast<size_t>(graph.dims().value(value.type.dims[i]).value_or(0));
-      const auto extent = static_cast<size_t>(graph.dims().value(value.type.dims[m.axis]).value_or(0));
-      for (const uint32_t c : cut.channels)
-        for (const int64_t i : m.indices[c])
-          for (size_t outer = 0; outer < entry->second.size() / (inner * extent); ++outer) {
-            const auto at =
-                entry->second.begin() + static_cast<std::ptrdiff_t>((outer * extent + static_cast<size_t>(i)) * inner);
-            std::fill(at, at + static_cast<std::ptrdiff_t>(inner), 0.0f);
-          }
-    }
-  }
   for (const auto& [v, values] : changed) {
     const Value value = out.value(v);
     rewriter.replace(v, rewriter.constant(value.name + ":zeroed", value.type, Constant::of(values)));
   }
   LATHE_CHECK_OK(rewriter.ok());
   return out;
+}
+
+// Whether all that makes the channel is 0 already.
+bool is_dead(const Graph& graph, const Group& group, uint32_t channel) {
+  bool dead = true;
+  for (const Member& m : group.members) {
+    if (m.role != MemberRole::kOutput) continue;
+    if (!makes(graph, m)) return false;
+    const auto values = graph.value(m.value).constant.as<float>();
+    each_element(graph, m, channel, [&](size_t at) { dead = dead && values[at] == 0; });
+  }
+  return dead;
 }
 
 // What position `index` along `axis` is everywhere, or nothing if that is not one number.
@@ -112,19 +122,30 @@ class Finder {
     return runs;
   }
 
-  // Why the reader cannot take constants in; empty: it can.
-  std::string refusal(const Reader& reader) const {
-    const Node& node = graph_.node(reader.node);
-    if (!reader.absorb || reader.absorb->data != reader.operand) return "the layer has no bias";
-    const ValueId w = node.inputs[reader.absorb->weight], b = bias_of(node, *reader.absorb);
-    const auto is_real = [&](ValueId v) { return graph_.value(v).constant.valid() && graph_.value(v).type.dtype == DType::kF32; };
-    if (!is_real(w) || (b != kNoId && !is_real(b))) return "its weights are no float32 constants";
-    if (!reader.absorb->exact && options_.residue != Residue::kAbsorbPadded) return "the layer is padded";
-    return "";
-  }
-
-  static ValueId bias_of(const Node& node, const AbsorbLink& link) {
-    return link.bias < node.inputs.size() ? node.inputs[link.bias] : kNoId;
+  // A channel that stays, emits a constant other than 0 and has no weights of its own: the position with the largest one.
+  struct Carrier {
+    int64_t index = 0;
+    double value = 0;
+  };
+  // By part of the reader.
+  std::map<int64_t, Carrier> carriers(const Reader& reader, const RunOutput& run) const {
+    std::map<int64_t, Carrier> best;
+    const std::vector<int64_t>& gone = removal_.gone(reader.value, reader.axis);
+    for (const Group& group : groups_)
+      for (const Member& m : group.activations) {
+        if (m.value != reader.value || m.axis != reader.axis) continue;
+        for (uint32_t c = 0; c < group.channels; ++c) {
+          if (m.indices[c].empty() || std::binary_search(gone.begin(), gone.end(), m.indices[c][0])) continue;
+          if (!is_dead(graph_, group, c)) continue;
+          for (const int64_t i : m.indices[c]) {
+            const double value = single_value(run, reader.axis, i).value_or(0);
+            Carrier& carrier = best[absorber_.part(reader, i)];
+            if (std::fabs(value) > std::fabs(carrier.value)) carrier = {i, value};
+          }
+        }
+      }
+    std::erase_if(best, [](const auto& entry) { return entry.second.value == 0; });
+    return best;
   }
 
   void note(const Reader& reader, const Cut& cut, const RunOutput& run) {
@@ -134,56 +155,26 @@ class Finder {
     if (member == group.activations.end() || cut.channels.empty()) return;
     ResidueRow row{.group = group.name, .layer = graph_.node(reader.node).name};
     ResidueRow open = row;
-    const std::string refused = refusal(reader);
-    open.why = refused;
+    const std::string refused = absorber_.bias_refusal(reader, options_.residue == Residue::kAbsorbPadded);
+    std::map<int64_t, Carrier> carry;
+    if (options_.residue == Residue::kMerge && !refused.empty() && absorber_.weights_refusal(reader).empty())
+      carry = carriers(reader, run);
     for (const uint32_t c : cut.channels)
       for (const int64_t i : member->indices[c]) {
         const std::optional<double> value = single_value(run, reader.axis, i);
         if (value == 0.0) continue;
-        ResidueRow& to = value && refused.empty() ? row : open;
+        const auto carrier = carry.empty() ? carry.end() : carry.find(absorber_.part(reader, i));
+        const bool taken = value && (refused.empty() || carrier != carry.end());
+        ResidueRow& to = taken ? row : open;
         ++to.channels;
         if (value) to.largest = std::max(to.largest, std::fabs(*value));
-        else if (open.why.empty()) open.why = "what they emit is not one number";
-        if (value && refused.empty()) absorb(reader, i, *value);
+        if (!taken) open.why = value ? refused : "what they emit is not one number";
+        else if (refused.empty()) absorber_.to_bias(reader, i, *value);
+        else absorber_.to_weights(reader, i, *value, carrier->second.index, carrier->second.value);
       }
     row.absorbed = true;
-    for (ResidueRow& r : {std::ref(row), std::ref(open)})
-      if (r.channels > 0) out_.rows.push_back(std::move(r));
-  }
-
-  // Adds `value` times the weights of input channel `index` to the reader's bias.
-  void absorb(const Reader& reader, int64_t index, double value) {
-    const Node& node = graph_.node(reader.node);
-    const AbsorbLink& link = *reader.absorb;
-    const ValueId w = node.inputs[link.weight];
-    const Value& weight = graph_.value(w);
-    const std::vector<Dim>& dims = weight.type.dims;
-    const auto extent = [&](size_t axis) { return static_cast<size_t>(graph_.dims().value(dims[axis]).value_or(0)); };
-    const size_t outputs = extent(link.out_axis), columns = extent(link.in_axis);
-    auto [entry, fresh] = out_.bias.try_emplace(reader.node);
-    BiasChange& change = entry->second;
-    if (fresh) {
-      change = {link.bias, w, link.out_axis, std::vector<float>(outputs)};
-      if (const ValueId b = bias_of(node, link); b != kNoId) {
-        const auto old = graph_.value(b).constant.as<float>();
-        change.values.assign(old.begin(), old.end());
-      }
-    }
-    const std::vector<int64_t>& gone = removal_.gone(reader.value, reader.axis);
-    std::vector<float>& emitted = out_.emitted[{reader.node, reader.operand}];
-    emitted.resize(gone.size());
-    emitted[static_cast<size_t>(std::lower_bound(gone.begin(), gone.end(), index) - gone.begin())] = static_cast<float>(value);
-    // In a grouped layer only the outputs of the input's own group read it.
-    const size_t part = static_cast<size_t>(index) / columns, column = static_cast<size_t>(index) % columns;
-    const uint32_t parts = removal_.parts(w, link.in_axis);
-    const auto values = weight.constant.as<float>();
-    const size_t row = values.size() / outputs;
-    for (size_t o = 0; o < outputs; ++o) {
-      if (parts > 1 && o * parts / outputs != part) continue;
-      double sum = 0;
-      for (size_t k = column; k < row; k += columns) sum += static_cast<double>(values[o * row + k]);
-      change.values[o] += static_cast<float>(value * sum);
-    }
+    for (ResidueRow* r : {&row, &open})
+      if (r->channels > 0) out_.rows.push_back(std::move(*r));
   }
 
   const Graph& graph_;
@@ -191,6 +182,7 @@ class Finder {
   const Removal& removal_;
   const CutOptions& options_;
   Residues out_;
+  Absorber absorber_{graph_, removal_, out_};
 };
 
 }  // namespace

@@ -9,16 +9,23 @@
 
 namespace lathe::prune {
 
-// A layer's whole bias with what it takes in, before the cut.
+// A whole bias, or a constant that is added, with what it takes in, before the cut.
 struct BiasChange {
   uint32_t operand = 0;
-  ValueId weight = kNoId;  // whose out_axis the bias runs along
+  ValueId weight = kNoId;  // whose out_axis it runs along
   uint32_t out_axis = 0;
+  std::vector<float> values;
+};
+
+// A layer's weights, in which the column of a channel that stays has taken in others, before the cut.
+struct WeightChange {
+  uint32_t operand = 0;
   std::vector<float> values;
 };
 
 struct Residues {
   std::map<NodeId, BiasChange> bias;
+  std::map<NodeId, WeightChange> weights;
   // What a reader of channels gets in their place, by (reader, operand): one number for each position that goes (Removal::gone),
   // those that are absorbed; readers that are not here get 0.
   std::map<std::pair<NodeId, uint32_t>, std::vector<float>> emitted;

@@ -16,7 +16,10 @@ namespace lathe::prune {
 // act(beta - gamma mu / sigma). kDrop: it emits 0. kAbsorb: the constant moves into the bias of every layer that reads it, where
 // that is exact (no padding, and the channel does emit one constant); elsewhere it emits 0, and the table says so. kAbsorbPadded:
 // into padded layers too, where it is exact but for the borders.
-enum class Residue : uint8_t { kDrop, kAbsorb, kAbsorbPadded };
+// kMerge: as kAbsorb; and where a bias cannot take it, the weights of a channel that stays can, if that channel has no weights of
+// its own either and emits a constant: exact with padding, too. Whoever removes channels that are dead already leaves one of each
+// group for this.
+enum class Residue : uint8_t { kDrop, kAbsorb, kAbsorbPadded, kMerge };
 
 // What the channels of one cut emit into one layer that reads them.
 struct ResidueRow {

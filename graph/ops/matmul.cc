@@ -101,6 +101,7 @@ void link_matmul(Links& l) {
   l.same(k_a, k_b);
   l.reduced(k_a);
   l.reduced(k_b);
+  if (rb == 2) l.absorbs({.bias = kNoBias, .out_axis = static_cast<uint32_t>(place(a.b_perm, 1)), .in_axis = k_b.axis});
 }
 
 }  // namespace

@@ -88,6 +88,53 @@ TEST_CASE("padding keeps a constant from moving: it is dropped and named, or mov
   CHECK(at_borders < 0.7 * lost);
 }
 
+TEST_CASE("a dead channel that stays takes in the constants of those that go, exactly, with padding too") {
+  for (const int64_t parts : {1, 2}) {
+    Net n;
+    const std::string x = n.block("a", n.input("x", "f32[N,8,8,3]"), 3, 8);
+    n.head(n.block("b", x, 8, 6, {.groups = parts}), 6);
+    // Of each part two go and one of the dead ones stays.
+    const Graph graph = n.graph(), zeroed = with_zero_filters(graph, "a_w", {0, 1, 2, 5, 6, 7});
+    const auto groups = groups_of(zeroed);
+    const std::vector<prune::Cut> cuts{{group_named(groups, "a"), {0, 2, 5, 7}}};
+    const auto merged = must_cut(zeroed, groups, cuts, prune::Residue::kMerge);
+    CHECK(must_prove(zeroed, merged.graph).passed);
+    REQUIRE(merged.residues.size() == 1);
+    CHECK(merged.residues[0].absorbed);
+    CHECK(merged.residues[0].channels == 4);
+    const auto masked = prune::mask(zeroed, groups, cuts, {.residue = prune::Residue::kMerge});
+    REQUIRE(masked);
+    CHECK(must_prove(*masked, merged.graph).passed);
+    // None is dead among those that stay: as without merging.
+    const auto open = must_cut(graph, groups_of(graph), cuts, prune::Residue::kMerge);
+    CHECK(!open.residues.at(0).absorbed);
+  }
+}
+
+TEST_CASE("constants move into what is added to a product") {
+  Net n;
+  const std::string h = n.relu("h", n.linear("in", n.input("x", "f32[N,5]"), 5, 8));
+  const std::string y =
+      n.node("sum", "Add", {n.constant("shift", {6}), n.node("product", "MatMul", {h, n.constant("w", {8, 6})})});
+  const std::string t = n.node("turned", "MatMul", {n.relu("r", y), n.constant("v", {4, 6})}, "b_perm=[1,0]");
+  n.output(n.linear("classes", n.node("sum2", "Add", {t, n.constant("shift2", {1, 4})}), 4, 3));
+  const Graph graph = n.graph();
+  const auto groups = groups_of(graph);
+  const std::vector<uint32_t> gone_h{0, 1, 2, 3, 5}, gone_y{1, 4};
+  Graph zeroed = with_zero_filters(graph, "in_w", gone_h);
+  Rewriter rewriter(zeroed);
+  const Value w = zeroed.value(zeroed.find_value("w"));
+  std::vector<float> values(w.constant.as<float>().begin(), w.constant.as<float>().end());
+  for (size_t i = 0; i < values.size(); ++i)
+    if (i % 6 == 1 || i % 6 == 4) values[i] = 0;
+  rewriter.replace(zeroed.find_value("w"), rewriter.constant("w0", w.type, Constant::of(values)));
+  const auto made = must_cut(graph, groups, {{group_named(groups, "in"), gone_h}, {group_named(groups, "product"), gone_y}},
+                             prune::Residue::kAbsorb);
+  CHECK(must_prove(zeroed, made.graph).passed);
+  REQUIRE(!made.residues.empty());
+  CHECK(std::all_of(made.residues.begin(), made.residues.end(), [](const prune::ResidueRow& r) { return r.absorbed; }));
+}
+
 TEST_CASE("constants move into grouped layers and linear ones, through pooling and gates") {
   Net n;
   const std::string x = n.block("a", n.input("x", "f32[N,8,8,3]"), 3, 8);
