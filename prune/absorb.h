@@ -2,6 +2,7 @@
 #pragma once
 #include <string>
 
+#include "prune/random_run.h"
 #include "prune/residue.h"
 
 namespace lathe::prune {
@@ -13,6 +14,14 @@ struct Reader {
   ValueId value = kNoId;
   std::optional<AbsorbLink> absorb = {};
 };
+
+std::vector<Reader> find_readers(const Graph& graph, const Removal& removal);
+// Runs of the values that readers read.
+Result<std::map<ValueId, RunOutput>> run_readers(Graph graph, std::span<const Reader> readers, uint64_t seed);
+// What position `index` along `axis` is everywhere, or nothing if that is not one number.
+std::optional<double> single_value(const RunOutput& run, uint32_t axis, int64_t index);
+// Whether all weights that make the channel are 0.
+bool is_dead(const Graph& graph, const Group& group, uint32_t channel);
 
 class Absorber {
  public:

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "graph/op_def.h"
+#include "graph/rewriter.h"
 #include "prune/removal.h"
 #include "prune/residue.h"
 #include "prune/rewrite.h"
@@ -28,6 +29,7 @@ class Cutter {
     }
     for (const NodeId id : graph_.order()) LATHE_CHECK_OK(add(id));
     for (const ValueId v : graph_.outputs()) out_.add_output(to_[v]);
+    Rewriter(out_).sweep();  // biases, weights and targets that others have replaced
     LATHE_CHECK_OK(verify(out_));
     return std::move(out_);
   }

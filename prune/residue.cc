@@ -8,11 +8,40 @@
 #include "graph/rewriter.h"
 #include "prune/absorb.h"
 #include "prune/random_run.h"
+#include "prune/slices.h"
 
 namespace lathe::prune {
 namespace {
 
 constexpr double kConstantWithin = 1e-6;  // of the number's magnitude
+
+bool makes(const Graph& graph, const Member& m) {
+  return m.role == MemberRole::kOutput && graph.value(m.value).type.dtype == DType::kF32 && graph.value(m.value).constant.valid();
+}
+
+// Sets to 0 what makes the channels that go.
+Result<Graph> without_makers(const Graph& graph, std::span<const Group> groups, std::span<const Cut> cuts) {
+  std::map<ValueId, std::vector<float>> changed;
+  for (const Cut& cut : cuts)
+    for (const Member& m : groups[cut.group].members) {
+      if (!makes(graph, m)) continue;
+      const auto [entry, fresh] = changed.try_emplace(m.value);
+      const auto now = graph.value(m.value).constant.as<float>();
+      if (fresh) entry->second.assign(now.begin(), now.end());
+      for (const uint32_t c : cut.channels)
+        for (const size_t at : member_elements(graph, m, c)) entry->second[at] = 0;
+    }
+  Graph out = graph;
+  Rewriter rewriter(out);
+  for (const auto& [v, values] : changed) {
+    const Value value = out.value(v);
+    rewriter.replace(v, rewriter.constant(value.name + ":zeroed", value.type, Constant::of(values)));
+  }
+  LATHE_CHECK_OK(rewriter.ok());
+  return out;
+}
+
+}  // namespace
 
 std::vector<Reader> find_readers(const Graph& graph, const Removal& removal) {
   std::vector<Reader> readers;
@@ -29,57 +58,17 @@ std::vector<Reader> find_readers(const Graph& graph, const Removal& removal) {
   return readers;
 }
 
-// f(element) for the elements of a constant that belong to a channel of one of its members.
-template <class F>
-void each_element(const Graph& graph, const Member& m, uint32_t channel, F&& f) {
-  const std::vector<Dim>& dims = graph.value(m.value).type.dims;
-  const auto extent = [&](size_t axis) { return static_cast<size_t>(graph.dims().value(dims[axis]).value_or(0)); };
-  size_t inner = 1, outer = 1;
-  for (size_t i = 0; i < m.axis; ++i) outer *= extent(i);
-  for (size_t i = m.axis + 1; i < dims.size(); ++i) inner *= extent(i);
-  for (size_t o = 0; o < outer; ++o)
-    for (const int64_t index : m.indices[channel])
-      for (size_t i = 0; i < inner; ++i) f((o * extent(m.axis) + static_cast<size_t>(index)) * inner + i);
-}
-
-bool makes(const Graph& graph, const Member& m) {
-  return m.role == MemberRole::kOutput && graph.value(m.value).type.dtype == DType::kF32 && graph.value(m.value).constant.valid();
-}
-
-// Sets to 0 what makes the channels that go.
-Result<Graph> without_makers(const Graph& graph, std::span<const Group> groups, std::span<const Cut> cuts) {
-  std::map<ValueId, std::vector<float>> changed;
-  for (const Cut& cut : cuts)
-    for (const Member& m : groups[cut.group].members) {
-      if (!makes(graph, m)) continue;
-      const auto [entry, fresh] = changed.try_emplace(m.value);
-      const auto now = graph.value(m.value).constant.as<float>();
-      if (fresh) entry->second.assign(now.begin(), now.end());
-      for (const uint32_t c : cut.channels) each_element(graph, m, c, [&](size_t at) { entry->second[at] = 0; });
-    }
-  Graph out = graph;
-  Rewriter rewriter(out);
-  for (const auto& [v, values] : changed) {
-    const Value value = out.value(v);
-    rewriter.replace(v, rewriter.constant(value.name + ":zeroed", value.type, Constant::of(values)));
-  }
-  LATHE_CHECK_OK(rewriter.ok());
-  return out;
-}
-
-// Whether all that makes the channel is 0 already.
 bool is_dead(const Graph& graph, const Group& group, uint32_t channel) {
   bool dead = true;
   for (const Member& m : group.members) {
     if (m.role != MemberRole::kOutput) continue;
     if (!makes(graph, m)) return false;
     const auto values = graph.value(m.value).constant.as<float>();
-    each_element(graph, m, channel, [&](size_t at) { dead = dead && values[at] == 0; });
+    for (const size_t at : member_elements(graph, m, channel)) dead = dead && values[at] == 0;
   }
   return dead;
 }
 
-// What position `index` along `axis` is everywhere, or nothing if that is not one number.
 std::optional<double> single_value(const RunOutput& run, uint32_t axis, int64_t index) {
   int64_t inner = 1;
   for (size_t i = axis + 1; i < run.dims.size(); ++i) inner *= run.dims[i];
@@ -94,6 +83,20 @@ std::optional<double> single_value(const RunOutput& run, uint32_t axis, int64_t 
   return (low + high) / 2;
 }
 
+Result<std::map<ValueId, RunOutput>> run_readers(Graph graph, std::span<const Reader> readers, uint64_t seed) {
+  std::map<ValueId, RunOutput> runs;
+  std::vector<ValueId> values;
+  for (const Reader& reader : readers)
+    if (runs.try_emplace(reader.value).second) values.push_back(reader.value);
+  const size_t before = graph.outputs().size();
+  for (const ValueId v : values) graph.add_output(v);
+  LATHE_TRY(std::vector<RunOutput> outputs, run_random(graph, {.seed = seed}));
+  for (size_t i = 0; i < values.size(); ++i) runs[values[i]] = std::move(outputs[before + i]);
+  return runs;
+}
+
+namespace {
+
 class Finder {
  public:
   Finder(const Graph& graph, std::span<const Group> groups, const Removal& removal, const CutOptions& options)
@@ -101,27 +104,14 @@ class Finder {
 
   Result<Residues> run(std::span<const Cut> cuts) {
     const std::vector<Reader> readers = find_readers(graph_, removal_);
-    LATHE_TRY(const auto runs, observed(readers, cuts));
+    LATHE_TRY(Graph without, without_makers(graph_, groups_, cuts));
+    LATHE_TRY(const auto runs, run_readers(std::move(without), readers, options_.seed));
     for (const Reader& reader : readers)
       for (const Cut& cut : cuts) note(reader, cut, runs.at(reader.value));
     return std::move(out_);
   }
 
  private:
-  // Runs of the values that readers read.
-  Result<std::map<ValueId, RunOutput>> observed(const std::vector<Reader>& readers, std::span<const Cut> cuts) {
-    LATHE_TRY(Graph graph, without_makers(graph_, groups_, cuts));
-    std::map<ValueId, RunOutput> runs;
-    std::vector<ValueId> values;
-    for (const Reader& reader : readers)
-      if (runs.try_emplace(reader.value).second) values.push_back(reader.value);
-    const size_t before = graph.outputs().size();
-    for (const ValueId v : values) graph.add_output(v);
-    LATHE_TRY(std::vector<RunOutput> outputs, run_random(graph, {.seed = options_.seed}));
-    for (size_t i = 0; i < values.size(); ++i) runs[values[i]] = std::move(outputs[before + i]);
-    return runs;
-  }
-
   // A channel that stays, emits a constant other than 0 and has no weights of its own: the position with the largest one.
   struct Carrier {
     int64_t index = 0;

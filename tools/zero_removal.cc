@@ -1,6 +1,7 @@
 #include "tools/zero_removal.h"
 
 #include "graph/lineage.h"
+#include "prune/constants.h"
 #include "prune/groups.h"
 #include "tools/markup.h"
 
@@ -34,7 +35,7 @@ class Removal {
     if (!groups) return tl::unexpected<Error>(with_context(std::move(groups.error()), model_));
     LATHE_TRY(prune::Zeros zeros, prune::find_zeros(out_.graph, *groups));
     if (!zeros.branches.empty()) {
-      for (const prune::Branch& b : zeros.branches) out_.removed.push_back({b.name, 0, 0});
+      for (const prune::Branch& b : zeros.branches) out_.removed.push_back({b.name, 0, 0, false});
       LATHE_TRY(const Graph masked, prune::mask_branches(out_.graph, zeros.branches));
       LATHE_TRY(Graph smaller, prune::remove_branches(out_.graph, zeros.branches));
       LATHE_CHECK_OK(accept(masked, std::move(smaller)));
@@ -42,11 +43,18 @@ class Removal {
     }
     out_.notes = std::move(zeros.notes);
     out_.left = prune::weight_sparsity(out_.graph, *groups);
-    if (zeros.cuts.empty()) return false;
-    for (const prune::Cut& c : zeros.cuts)
-      out_.removed.push_back({(*groups)[c.group].name, c.channels.size(), (*groups)[c.group].channels});
-    LATHE_TRY(const Graph masked, prune::mask(out_.graph, *groups, zeros.cuts));
-    LATHE_TRY(prune::CutResult smaller, prune::cut(out_.graph, *groups, zeros.cuts));
+    if (!zeros.cuts.empty()) return cut(*groups, zeros.cuts, prune::Residue::kDrop);
+    LATHE_TRY(const std::vector<prune::Cut> constants, prune::find_constants(out_.graph, *groups));
+    return cut(*groups, constants, prune::Residue::kMerge);
+  }
+
+  Result<bool> cut(const std::vector<prune::Group>& groups, const std::vector<prune::Cut>& cuts, prune::Residue residue) {
+    if (cuts.empty()) return false;
+    for (const prune::Cut& c : cuts)
+      out_.removed.push_back(
+          {groups[c.group].name, c.channels.size(), groups[c.group].channels, residue != prune::Residue::kDrop});
+    LATHE_TRY(const Graph masked, prune::mask(out_.graph, groups, cuts, {.residue = residue}));
+    LATHE_TRY(prune::CutResult smaller, prune::cut(out_.graph, groups, cuts, {.residue = residue}));
     LATHE_CHECK_OK(accept(masked, std::move(smaller.graph)));
     return true;
   }
@@ -80,7 +88,8 @@ std::string zeros_text(const ZeroOutcome& o) {
   std::string text;
   for (const ZeroOutcome::Row& r : o.removed)
     text += r.of == 0 ? "branch '" + r.name + "' adds zero: removed\n"
-                      : formatted("'%s': %zu of %zu channels are zero: removed\n", r.name.c_str(), r.channels, r.of);
+                      : formatted("'%s': %zu of %zu channels are %s: removed\n", r.name.c_str(), r.channels, r.of,
+                                  r.constant ? "constant, their filters being zero" : "zero");
   for (const std::string& note : o.notes) text += "note: " + note + "\n";
   text += sparsity_text(o.left);
   if (o.removed.empty()) return text + "no structure is zero\n";
@@ -94,7 +103,12 @@ std::string zeros_text(const ZeroOutcome& o) {
 Tree zeros_json(const ZeroOutcome& o) {
   Tree removed = Tree::array(), notes = Tree::array(), out = Tree::table();
   for (const ZeroOutcome::Row& r : o.removed)
-    removed.push(Tree(Tree::table().set("name", r.name).set("channels", r.channels).set("of", r.of).set("branch", r.of == 0)));
+    removed.push(Tree(Tree::table()
+                          .set("name", r.name)
+                          .set("channels", r.channels)
+                          .set("of", r.of)
+                          .set("branch", r.of == 0)
+                          .set("constant", r.constant)));
   for (const std::string& n : o.notes) notes.push(n);
   out.set("removed", std::move(removed)).set("notes", std::move(notes));
   out.set("weights", o.left.weights).set("zeros_left", o.left.zeros).set("two_of_four", o.left.two_of_four);

@@ -15,6 +15,7 @@ struct ZeroOutcome {
   struct Row {
     std::string name;             // of the group or branch
     size_t channels = 0, of = 0;  // of a branch: 0
+    bool constant = false;        // they emitted a constant, which others took in
   };
   std::vector<Row> removed;
   std::vector<std::string> notes;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "graph/graph_run.h"
+#include "prune/constants.h"
 #include "prune/networks.h"
 
 namespace lathe::test {
@@ -109,6 +110,36 @@ TEST_CASE("a dead channel that stays takes in the constants of those that go, ex
     const auto open = must_cut(graph, groups_of(graph), cuts, prune::Residue::kMerge);
     CHECK(!open.residues.at(0).absorbed);
   }
+}
+
+TEST_CASE("filters that another tool zeroed are found, though what stands behind them still emits") {
+  for (const int64_t parts : {1, 2}) {
+    for (const bool padded : {true, false}) {
+      Net n;
+      const std::string x = n.block("a", n.input("x", "f32[N,8,8,3]"), 3, 8);
+      const std::string b = n.block("b", x, 8, 6, {.groups = parts, .padded = padded});
+      n.head(n.relu("gate", n.node("m", "Mul", {b, n.node("s", "Sigmoid", {n.conv("c", b, 6, 6, {.kernel = 1})})})), 6);
+      const Graph graph = with_zero_filters(n.graph(), "a_w", {0, 1, 2, 5, 6, 7});
+      const auto groups = groups_of(graph);
+      const auto found = prune::find_constants(graph, groups);
+      REQUIRE(found);
+      REQUIRE(found->size() == 1);
+      // Where the next layer is padded, one stays for each of its groups.
+      CHECK((*found)[0].channels.size() == (padded ? 6 - static_cast<size_t>(parts) : 6));
+      const auto made = must_cut(graph, groups, *found, prune::Residue::kMerge);
+      CHECK(must_prove(graph, made.graph).passed);
+      CHECK(parameters(made.graph) < parameters(graph));
+    }
+  }
+  // A filter that a gate multiplies emits no constant; one that is not zero is no filter to be found.
+  Net n;
+  const std::string x = n.block("a", n.input("x", "f32[N,8,8,3]"), 3, 8);
+  const std::string gate = n.node("s", "Sigmoid", {n.conv("c", "x", 3, 8, {.kernel = 1})});
+  n.head(n.node("m", "Mul", {x, gate}), 8);
+  const Graph graph = with_zero_filters(n.graph(), "a_w", {3});
+  const auto none = prune::find_constants(graph, groups_of(graph));
+  REQUIRE(none);
+  CHECK(none->empty());
 }
 
 TEST_CASE("constants move into what is added to a product") {
