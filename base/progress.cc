@@ -13,14 +13,14 @@ constexpr double kQuietSeconds = 2.0;
 constexpr double kIntervalSeconds = 0.2;
 constexpr std::string_view kEraseLine = "\r\x1b[K";
 
+}  // namespace
+
 std::string duration_text(double seconds) {
   const auto s = static_cast<uint64_t>(std::ceil(seconds));
   if (s < 60) return std::to_string(s) + " s";
   if (s < 3600) return std::to_string(s / 60) + " min " + std::to_string(s % 60) + " s";
   return std::to_string(s / 3600) + " h " + std::to_string(s % 3600 / 60) + " min";
 }
-
-}  // namespace
 
 ProgressSink stderr_sink() {
   ProgressSink sink;

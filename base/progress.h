@@ -40,6 +40,8 @@ class Progress {
   bool shown_ = false;
 };
 
+// "6 s", "3 min 20 s", "2 h 5 min"; begun seconds count.
+std::string duration_text(double seconds);
 // "calibrating: 300 of 1200 (25 %), 6 s left".
 std::string progress_line(std::string_view what, uint64_t done, uint64_t total, double elapsed_seconds);
 

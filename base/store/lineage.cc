@@ -38,6 +38,7 @@ std::map<std::string, std::string> standing_tags(std::span<const Version> versio
     if (v.name == root) tags["original"] = v.name;
     const auto precision = v.facts.find(kPrecisionFact);
     if (precision != v.facts.end() && precision->second != "float") tags[precision->second] = v.name;
+    if (const auto stage = v.facts.find(kStageFact); stage != v.facts.end()) tags[stage->second] = v.name;
   }
   return tags;
 }

@@ -1,15 +1,12 @@
 #include "base/store/registry.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
+#include <cctype>
 #include <filesystem>
 
 #include "base/atomic_file.h"
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/store/crash_point.h"
 #include "base/store/lineage.h"
 #include "base/store/version_file.h"
@@ -21,33 +18,16 @@ namespace fs = std::filesystem;
 
 constexpr size_t kLongestHistory = 100;
 
-// An exclusive lock on a file, until the last owner lets go.
-Result<std::shared_ptr<void>> lock_file(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (fd < 0) return fail(Code::kIo, "cannot lock '" + path + "': " + errno_text(errno));
-  const std::shared_ptr<void> lock(nullptr, [fd](void*) { ::close(fd); });
-  while (::flock(fd, LOCK_EX) != 0)
-    if (errno != EINTR) return fail(Code::kIo, "cannot lock '" + path + "': " + errno_text(errno));
-  return lock;
-}
-
 tl::unexpected<Error> unknown(const std::string& ref) {
   return fail(Code::kInvalidArgument, "no version or tag '" + ref + "' in the registry");
 }
 
-// Files that a killed process had not renamed yet: they begin with a dot, as no file of ours does.
-Result<void> remove_leftovers(const std::string& folder) {
-  std::error_code error;
-  std::vector<fs::path> doomed;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
-    if (it->is_regular_file(error) && it->path().filename().string().starts_with('.')) doomed.push_back(it->path());
-  for (const fs::path& path : doomed)
-    if (!error) fs::remove(path, error);
-  if (error) return fail(Code::kIo, "cannot clear '" + folder + "': " + error.message());
-  return {};
-}
-
 }  // namespace
+
+bool is_version_name(std::string_view name) {
+  const auto fits = [](unsigned char c) { return std::isalnum(c) || c == '.' || c == '_' || c == '-'; };
+  return !name.empty() && name.size() <= 64 && name[0] != '.' && name[0] != '-' && std::all_of(name.begin(), name.end(), fits);
+}
 
 Result<Registry> Registry::open(const std::string& folder, bool create) {
   std::error_code error;
@@ -58,7 +38,7 @@ Result<Registry> Registry::open(const std::string& folder, bool create) {
   }
   if (!fs::is_directory(folder + "/versions", error)) return fail(Code::kInvalidArgument, "'" + folder + "' is no registry");
   Registry registry(folder);
-  LATHE_TRY(registry.lock_, lock_file(folder + "/lock"));
+  LATHE_TRY(registry.lock_, lock_file(folder + "/lock", WhenLocked::kWait));
   LATHE_CHECK_OK(registry.load_state());
   return registry;
 }

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/store/object_store.h"
@@ -34,6 +35,9 @@ struct RegistryState {
   std::string current;                      // empty: none yet
   std::vector<std::string> history;         // what was current before, the last one last
 };
+
+// Letters, digits, '.', '_' and '-', not beginning with '.' or '-'; at most 64.
+bool is_version_name(std::string_view name);
 
 class Registry {
  public:

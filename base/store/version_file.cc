@@ -68,11 +68,6 @@ Result<std::map<std::string, std::string>> texts_of(TableReader& r, const char* 
 
 }  // namespace
 
-bool is_version_name(std::string_view name) {
-  const auto fits = [](unsigned char c) { return std::isalnum(c) || c == '.' || c == '_' || c == '-'; };
-  return !name.empty() && name.size() <= 64 && name[0] != '.' && name[0] != '-' && std::all_of(name.begin(), name.end(), fits);
-}
-
 std::string version_text(const Version& v) {
   std::string text = line("name", v.name) + line("parent", v.parent) + line("file", to_hex(v.file)) + line("created", v.created) +
                      line("tool", v.tool) + line("command", v.command) + "chunks = [\n";

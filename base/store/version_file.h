@@ -12,7 +12,4 @@ Result<Version> parse_version(std::string_view text, const std::string& where);
 std::string state_text(const RegistryState& state);
 Result<RegistryState> parse_state(std::string_view text, const std::string& where);
 
-// Letters, digits, '.', '_' and '-', not beginning with '.' or '-'; at most 64.
-bool is_version_name(std::string_view name);
-
 }  // namespace lathe

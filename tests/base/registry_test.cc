@@ -151,8 +151,9 @@ TEST_CASE("gc keeps what is tagged, current, in the history, new, or an ancestor
 TEST_CASE("an original, and a family's newest fp16 and int8-mixed, have standing tags") {
   const TempFolder folder;
   Registry r = opened(folder.file("r"));
-  const auto with = [&](const std::string& name, const std::string& parent, const char* precision, int second) {
+  const auto with = [&](const std::string& name, const std::string& parent, const char* precision, int second, const char* stage = nullptr) {
     Version v;
+    if (stage != nullptr) v.facts[kStageFact] = stage;
     v.name = name;
     v.parent = parent;
     v.created = "2026-01-01T00:00:0" + std::to_string(second) + "Z";
@@ -178,6 +179,8 @@ TEST_CASE("an original, and a family's newest fp16 and int8-mixed, have standing
   with("a-int8-3", "a", "int8-mixed", 6);
   CHECK(r.gc(0)->versions == std::vector<std::string>{"a-int8-2"});
   CHECK(r.verify()->empty());
+  with("a-cut", "a", "float", 7, "pruned");
+  CHECK(r.find("pruned")->name == "a-cut");
 }
 
 TEST_CASE("damage is found and does not get promoted") {
