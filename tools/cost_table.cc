@@ -6,11 +6,16 @@
 #include "base/atomic_file.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "graph/lineage.h"
 #include "runtime/host/cpu.h"
 
 namespace lathe::tools {
 
 std::string device_name(const SessionOptions& session) { return cpu_name() + " " + isa_text(session.isa); }
+
+std::string network_key(const Graph& graph, const SessionOptions& session, uint32_t batch) {
+  return "network " + to_hex(content_hash(graph)) + " t" + std::to_string(session.threads) + " b" + std::to_string(batch);
+}
 
 Result<CostTable> CostTable::open(const std::string& path, const std::string& device) {
   CostTable table(path, device);

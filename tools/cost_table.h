@@ -10,12 +10,16 @@
 #include <string>
 
 #include "base/tree.h"
+#include "graph/ir.h"
 #include "runtime/host/session.h"
 
 namespace lathe::tools {
 
 // Of this machine: "AMD EPYC 9R14 avx512vnni".
 std::string device_name(const SessionOptions& session);
+
+// What a whole network's entry is called, whose value is the median of its runs: by content, threads and batch.
+std::string network_key(const Graph& graph, const SessionOptions& session, uint32_t batch);
 
 class CostTable {
  public:

@@ -148,13 +148,19 @@ EvalReport make_report(const Metric& metric, const DataSplit& split, const Model
   for (const GroupColumn& column : split.groups())
     for (const uint32_t i : all) members[column.name + "=" + column.values[i]].push_back(i);
   for (const auto& [name, which] : members) report.groups.push_back(rows.make(name, which, kFewInGroup));
-  const auto badness = [&](const FigureRow& r) { return baseline != nullptr ? r.drop : metric.is_share() ? -r.value : r.value; };
+  report.worst = worst_group(report);
+  return report;
+}
+
+std::optional<size_t> worst_group(const EvalReport& report) {
+  std::optional<size_t> worst;
+  const auto badness = [&](const FigureRow& r) { return report.has_baseline ? r.drop : report.metric.is_share() ? -r.value : r.value; };
   for (size_t i = 0; i < report.groups.size(); ++i) {
     const FigureRow& row = report.groups[i];
     if (row.few || std::isnan(badness(row))) continue;
-    if (!report.worst || badness(row) > badness(report.groups[*report.worst])) report.worst = i;
+    if (!worst || badness(row) > badness(report.groups[*worst])) worst = i;
   }
-  return report;
+  return worst;
 }
 
 std::string value_text(const Metric& metric, double v) {

@@ -58,6 +58,9 @@ struct EvalReport {
 EvalReport make_report(const Metric& metric, const DataSplit& split, const ModelScores& scores, const ModelScores* baseline,
                        bool with_uncertainty = true);
 
+// What report.worst should be, from its groups.
+std::optional<size_t> worst_group(const EvalReport& report);
+
 // "93.02 %", or the number of an error or perplexity.
 std::string value_text(const Metric& metric, double value);
 

@@ -32,8 +32,8 @@ struct Verdict {
 class Search {
  public:
   Search(const Graph& graph, const RangeTable& ranges, const Dataset& data, const DataSplit& split, const MixedRequest& request,
-         DeviceCosts costs)
-      : graph_(graph), ranges_(ranges), data_(data), split_(split), request_(request), device_(std::move(costs)),
+         DeviceCosts costs, CostTable* table)
+      : graph_(graph), ranges_(ranges), data_(data), split_(split), request_(request), device_(std::move(costs)), table_(table),
         allowed_(device_.costs) {
     eval_.metric = request.metric;
     eval_.limit = request.limit;
@@ -42,7 +42,7 @@ class Search {
   }
 
   Result<MixedChoice> run() {
-    LATHE_TRY(baseline_, score(graph_));
+    LATHE_TRY(baseline_, score(request_.baseline == nullptr ? graph_ : *request_.baseline));
     LATHE_TRY(Assignment chosen, gated());
     MixedChoice choice;
     LATHE_TRY(choice.points, measured_points(chosen));
@@ -171,19 +171,30 @@ class Search {
     for (const Precision p : {Precision::kFloat, Precision::kHalf, Precision::kInt8})
       points.push_back({precision_text(p), Assignment(chosen.size(), p), 0, 0, 0, 0, "", false});
     points.push_back({"chosen", chosen, 0, 0, 0, 0, "", false});
-    std::vector<Runner> runners;
+    std::vector<std::string> keys;
     for (MixedPoint& point : points) {
       LATHE_TRY(const Verdict* v, judge(point.assignment));
       point.predicted_us = predicted(v->network.actual);
       point.drop = v->drop, point.worst_drop = v->worst_drop, point.worst_group = v->worst_group, point.passes = v->passes;
-      LATHE_TRY(auto program, compile_for_host(v->network.graph));
+      keys.push_back(network_key(v->network.graph, eval_.session, 1));
+    }
+    const bool known = std::all_of(keys.begin(), keys.end(), [&](const std::string& key) { return table_->find(key).has_value(); });
+    if (!known) LATHE_CHECK_OK(measure_networks(points, keys));
+    for (size_t i = 0; i < points.size(); ++i) points[i].measured_us = *table_->find(keys[i]);
+    return points;
+  }
+
+  Result<void> measure_networks(const std::vector<MixedPoint>& points, const std::vector<std::string>& keys) {
+    std::vector<Runner> runners;
+    for (const MixedPoint& point : points) {
+      LATHE_TRY(auto program, compile_for_host(verdicts_.at(point.assignment).network.graph));
       LATHE_TRY(runners.emplace_back(), make_runner({}, {std::move(program), {}, 0}, eval_.session));
     }
     std::vector<Runner*> all;
     for (Runner& r : runners) all.push_back(&r);
     LATHE_TRY(const auto us, measure(all, request_.costs.seconds));
-    for (size_t i = 0; i < points.size(); ++i) points[i].measured_us = percentile(us[i], 0.5);
-    return points;
+    for (size_t i = 0; i < points.size(); ++i) table_->set(keys[i], percentile(us[i], 0.5));
+    return table_->save();
   }
 
   // A uniform network that holds the gates and measures faster takes the choice's place; the target decides.
@@ -233,6 +244,7 @@ class Search {
   const DataSplit& split_;
   const MixedRequest& request_;
   const DeviceCosts device_;
+  CostTable* table_;
   MixedCosts allowed_;  // device_'s, infinite where a gate has forbidden a precision
   EvalRequest eval_;
   ModelScores baseline_;
@@ -248,7 +260,8 @@ class Search {
 Result<MixedChoice> choose_mixed(const Graph& graph, const RangeTable& ranges, const Dataset& data, const DataSplit& split,
                                  const MixedRequest& request, CostTable* table) {
   LATHE_TRY(DeviceCosts costs, device_costs(graph, ranges, request.costs, table));
-  return Search(graph, ranges, data, split, request, std::move(costs)).run();
+  if (costs.measured > 0) LATHE_CHECK_OK(table->save());
+  return Search(graph, ranges, data, split, request, std::move(costs), table).run();
 }
 
 }  // namespace lathe::tools

@@ -4,7 +4,7 @@
 // outputs most for the time that they save lose their precision, in growing steps, ranked anew each time; then those that can
 // have it back get it.
 // In the end the choice is measured beside all of FP32, FP16 and INT8, and gives way to one of these that holds the gates and is
-// faster.
+// faster. Every measurement is in the table's file before anything depends on it: the same table leads to the same choice.
 #pragma once
 #include <optional>
 #include <string>
@@ -19,6 +19,7 @@ struct MixedRequest {
   std::string model;  // opens errors
   Metric metric;
   Gates gates;
+  const Graph* baseline = nullptr;  // that drops are of; null: the float graph itself
   std::optional<double> target_ms;
   uint64_t limit = 2000;        // samples of the split for choices that verify
   uint64_t noise_samples = 16;  // that rank

@@ -47,11 +47,12 @@ void MixedFlags::add_to(Arguments& args) {
 
 Result<MixedChoice> MixedFlags::choose(const std::string& model, const Graph& graph, const RangeTable& ranges,
                                        const Dataset& data, const QuantizeOptions& quantize,
-                                       const SessionOptions& session) const {
+                                       const SessionOptions& session, const Graph* baseline) const {
   MixedRequest request;
   request.model = model;
   LATHE_TRY(request.metric, parse_metric(metric));
   request.gates = {max_drop, max_group_drop};
+  request.baseline = baseline;
   request.target_ms = target_ms;
   request.limit = limit;
   request.costs.quantize = quantize;
@@ -61,7 +62,6 @@ Result<MixedChoice> MixedFlags::choose(const std::string& model, const Graph& gr
   if (!chosen.note.empty()) std::fprintf(stderr, "note: %s\n", chosen.note.c_str());
   LATHE_TRY(CostTable table, CostTable::open(cost_table, device_name(session)));
   auto choice = choose_mixed(graph, ranges, data, *chosen.split, request, &table);
-  LATHE_CHECK_OK(table.save());
   if (choice && !picture.empty())
     LATHE_CHECK_OK(write_file_atomic(picture, lathe::tools::picture(*choice, request.metric, max_drop)));
   return choice;

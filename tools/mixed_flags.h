@@ -17,9 +17,9 @@ struct MixedFlags {
   void add_to(Arguments& args);
   // Whether a budget asks for a choice.
   bool given() const { return max_drop || max_group_drop || target_ms; }
-  // Requires: given(). Costs that were missing are in the table's file afterwards. Errors: choose_mixed()'s.
+  // Costs that were missing are in the table's file afterwards. `baseline`: MixedRequest's. Errors: choose_mixed()'s.
   Result<MixedChoice> choose(const std::string& model, const Graph& graph, const RangeTable& ranges, const Dataset& data,
-                             const QuantizeOptions& quantize, const SessionOptions& session) const;
+                             const QuantizeOptions& quantize, const SessionOptions& session, const Graph* baseline = nullptr) const;
   void print_text(const MixedChoice& choice) const;
   Tree json(const MixedChoice& choice) const;
 };

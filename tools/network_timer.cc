@@ -1,6 +1,5 @@
 #include "tools/network_timer.h"
 
-#include "graph/lineage.h"
 #include "graph/lower/load.h"
 #include "tools/measured_model.h"
 #include "tools/timing.h"
@@ -13,8 +12,7 @@ Result<NetworkTimer> NetworkTimer::open(const std::string& table, const SessionO
 }
 
 Result<double> NetworkTimer::ms(const Graph& graph) {
-  const std::string key =
-      "network " + to_hex(content_hash(graph)) + " t" + std::to_string(session_.threads) + " b" + std::to_string(batch_);
+  const std::string key = network_key(graph, session_, batch_);
   if (const auto known = table_.find(key)) return *known / 1e3;
   LATHE_TRY(Runner timed, runner(graph));
   LATHE_TRY(const auto us, measure({&timed}, seconds_));

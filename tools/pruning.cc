@@ -240,6 +240,13 @@ Result<PruneBy> parse_prune_by(const std::string& name) {
   return fail(Code::kInvalidArgument, "importance is divided by '" + name + "', must be time, parameters or nothing");
 }
 
+Result<prune::Residue> parse_residue(const std::string& name) {
+  if (name == "absorb") return prune::Residue::kAbsorb;
+  if (name == "absorb-padded") return prune::Residue::kAbsorbPadded;
+  if (name == "drop") return prune::Residue::kDrop;
+  return fail(Code::kInvalidArgument, "residues are '" + name + "', must be absorb, absorb-padded or drop");
+}
+
 NetworkSize network_size(const Graph& graph) {
   NetworkSize size;
   for (ValueId v = 0; v < graph.value_count(); ++v) {

@@ -17,7 +17,8 @@ namespace lathe::tools {
 
 // What importance is divided by: measured time, parameters, or nothing.
 enum class PruneBy : uint8_t { kTime, kParameters, kNothing };
-Result<PruneBy> parse_prune_by(const std::string& name);  // time, parameters, nothing
+Result<PruneBy> parse_prune_by(const std::string& name);         // time, parameters, nothing
+Result<prune::Residue> parse_residue(const std::string& name);  // absorb, absorb-padded, drop
 
 struct PruneRequest {
   std::string model;  // opens errors

@@ -19,12 +19,6 @@ struct Options {
   ImportFlags import;
 };
 
-Result<prune::Residue> parse_residue(const std::string& name) {
-  if (name == "absorb") return prune::Residue::kAbsorb;
-  if (name == "absorb-padded") return prune::Residue::kAbsorbPadded;
-  return prune::Residue::kDrop;
-}
-
 // What the model carries but does not use.
 Result<void> run_zeros(const Options& o, const Graph& graph) {
   LATHE_TRY(const ZeroOutcome outcome, remove_zeros(o.request.model, graph));

@@ -1,20 +1,14 @@
 // lathe quantize: a float model becomes INT8, with a row per operator: INT8, or float and why.
 #include <cstdio>
 #include <memory>
-#include <optional>
 
 #include "base/json.h"
 #include "graph/pass.h"
 #include "quant/dynamic.h"
-#include "quant/observed.h"
 #include "quant/ptq.h"
 #include "tools/advice.h"
-#include "tools/calibration.h"
-#include "tools/keep_list.h"
-#include "tools/mixed_flags.h"
+#include "tools/int8_model.h"
 #include "tools/model.h"
-#include "tools/remedies.h"
-#include "tools/self_check.h"
 #include "tools/table.h"
 #include "tools/verb.h"
 
@@ -105,15 +99,7 @@ Result<void> run_dynamic(const Options& o, const Graph& graph, const KeepList& k
   return write_result(o, result, options);
 }
 
-// INT8, FP16 or FP32 by operator; `ranges` came from a data set.
-Result<void> run_mixed(const Options& o, Graph& graph, const KeepList& keep, const Ranges& ranges, const SessionOptions& session,
-                       WriteOptions options) {
-  store_origin(*ranges.run, &graph.metadata);
-  const QuantizeOptions quantize{.per_channel = !o.per_tensor, .weight_mse = o.remedies.weight_mse, .keep_float = keep.entries};
-  LATHE_TRY(MixedChoice choice, o.mixed.choose(o.model, graph, ranges.table, ranges.run->data, quantize, session));
-  keep.store(&choice.result.graph.metadata);
-  options.calib = ranges.observed;
-  LATHE_TRY(options.tests, make_self_checks(choice.result.graph, ranges.run->data, session));
+Result<void> write_mixed(const Options& o, const MixedChoice& choice, const WriteOptions& options) {
   LATHE_CHECK_OK(write_model(o.write.output, choice.result.graph, options));
   if (o.json) {
     std::printf("%s\n", to_json(o.mixed.json(choice)).c_str());
@@ -125,7 +111,7 @@ Result<void> run_mixed(const Options& o, Graph& graph, const KeepList& keep, con
 }
 
 // The best network that was found becomes the file.
-Result<RemedyResult> run_advice(const Options& o, const ModelFile& model, const QuantizeOptions& quantize, const SessionOptions& session) {
+Result<Int8Outcome> run_advice(const Options& o, const ModelFile& model, const QuantizeOptions& quantize, const SessionOptions& session) {
   if (o.calibration.data.empty()) return fail(Code::kInvalidArgument, "--advise tries networks on data: give --data set.toml");
   if (o.remedies.given() || o.mixed.given())
     return fail(Code::kInvalidArgument, "--advise tries remedies by itself: leave out remedies and budgets");
@@ -134,7 +120,7 @@ Result<RemedyResult> run_advice(const Options& o, const ModelFile& model, const 
   LATHE_TRY(Advice advice, advise(model, request));
   if (o.json) std::printf("%s\n", to_json(advice_json(advice, request)).c_str());
   else print_advice(advice, request);
-  return std::move(advice.network);
+  return Int8Outcome{std::move(advice.network), {}};
 }
 
 Result<void> run(const Options& o) {
@@ -144,23 +130,18 @@ Result<void> run(const Options& o) {
   LATHE_CHECK_OK(run_passes(model.graph, lowering_passes()));
   LATHE_TRY(const KeepList keep, o.keep.read());
   if (!o.dynamic.empty()) return run_dynamic(o, model.graph, keep, options);
-  if (o.mixed.given() && o.calibration.data.empty())
-    return fail(Code::kInvalidArgument, "a budget is judged on data: give --data set.toml");
-  if (o.mixed.given() && (o.remedies.adaround || !o.remedies.bias_correction.empty()))
-    return fail(Code::kInvalidArgument, "--adaround and --bias-correction fit a network that is INT8 already: leave out the budgets");
-  const QuantizeOptions quantize{.per_channel = !o.per_tensor, .keep_float = keep.entries};
-  LATHE_TRY(RemedyResult result, o.advice.advise ? run_advice(o, model, quantize, session)
-                                                 : quantize_with_remedies(o.model, &model, o.remedies, o.calibration, quantize, session));
-  if (o.mixed.given()) return run_mixed(o, model.graph, keep, result.ranges, session, options);
-  Graph& graph = result.quantized.graph;
-  keep.store(&graph.metadata);
-  options.calib = result.ranges.observed;
-  if (result.ranges.run) {
-    store_origin(*result.ranges.run, &graph.metadata);
-    LATHE_TRY(options.tests, make_self_checks(graph, result.ranges.run->data, session));
-  }
-  if (!o.advice.advise) return write_result(o, result, options);
-  LATHE_CHECK_OK(write_model(o.write.output, graph, options));
+  const Int8Request request{.model = o.model,
+                            .remedies = o.remedies,
+                            .calibration = o.calibration,
+                            .per_channel = !o.per_tensor,
+                            .keep = keep,
+                            .mixed = o.mixed,
+                            .session = session};
+  LATHE_TRY(Int8Outcome result, o.advice.advise ? run_advice(o, model, request.options(), session) : make_int8(&model, request));
+  LATHE_CHECK_OK(complete_int8(keep, result.plain.ranges, session, &result.graph(), &options));
+  if (result.mixed) return write_mixed(o, *result.mixed, options);
+  if (!o.advice.advise) return write_result(o, result.plain, options);
+  LATHE_CHECK_OK(write_model(o.write.output, result.graph(), options));
   if (!o.json) o.write.print_written();
   return {};
 }

@@ -1,20 +1,12 @@
 // lathe registry: every version of a model, with lineage and figures, one command from promotion and back.
 #include <cstdio>
-#include <ctime>
 #include <memory>
 
 #include "base/file.h"
 #include "base/json.h"
-#include "base/store/lineage.h"
-#include "base/store/registry.h"
-#include "data/preprocess.h"
-#include "graph/file/model_file.h"
-#include "lathe/version.h"
-#include "tools/calibration.h"
-#include "tools/keep_list.h"
-#include "tools/model.h"
 #include "tools/table.h"
 #include "tools/verb.h"
+#include "tools/versions.h"
 
 namespace lathe::tools {
 namespace {
@@ -27,53 +19,10 @@ struct Options {
   bool json = false;
 };
 
-std::string now_utc() {
-  std::timespec now{};
-  std::timespec_get(&now, TIME_UTC);
-  std::tm utc{};
-  ::gmtime_r(&now.tv_sec, &utc);
-  char text[32], milliseconds[8];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &utc);
-  std::snprintf(milliseconds, sizeof milliseconds, ".%03dZ", static_cast<int>(now.tv_nsec / 1000000 % 1000));
-  return std::string(text) + milliseconds;
-}
-
 std::string number(const char* format, double v) {
   char text[32];
   std::snprintf(text, sizeof text, format, v);
   return text;
-}
-
-// "float", "fp16" or "int8-mixed" by the types of what a run works on; empty for a file that is no model.
-std::string precision_of(const std::string& path) {
-  const auto model = load_host_model(path, {});
-  if (!model) return "";
-  const Program& p = (*model).program->program;
-  bool half = false;
-  for (uint32_t t = 0; t < p.tensor_count(); ++t) {
-    const ProgramTensor& tensor = p.tensor(t);
-    if ((tensor.flags & kTensorHasQuant) != 0 && tensor.dtype == DType::kS8) return "int8-mixed";
-    half |= tensor.dtype == DType::kF16;
-  }
-  return half ? "fp16" : "float";
-}
-
-// Where the constants of a program lie in the file, so that equal tensors of two files are one object. Files of other kinds have no
-// such places.
-std::vector<uint64_t> tensor_cuts(const FileBytes& file) {
-  std::vector<uint64_t> cuts;
-  const auto loaded = open_program(file);
-  if (!loaded) return cuts;
-  const Program& p = (*loaded)->program;
-  const auto first = static_cast<uint64_t>(p.weights().data - file.bytes.data);
-  if (p.weights().data < file.bytes.data || first > file.bytes.size) return cuts;  // lowered on the way, not in the file
-  for (uint32_t t = 0; t < p.tensor_count(); ++t) {
-    const ProgramTensor& tensor = p.tensor(t);
-    if (tensor.kind != TensorKind::kConstant) continue;
-    const uint64_t at = first + uint64_t{tensor.offset_units} * kUnitBytes;
-    cuts.insert(cuts.end(), {at, at + tensor.stored_bytes});
-  }
-  return cuts;
 }
 
 // What `lathe eval --json` printed: the figures of its metric, overall and by group.
@@ -108,20 +57,12 @@ Result<void> read_figures(const Options& o, Version* v) {
 
 Result<void> add(const Options& o) {
   LATHE_TRY(Registry registry, Registry::open(o.folder, true));
-  LATHE_TRY(const FileBytes file, map_file(o.file));
   Version v;
   v.name = o.name;
   v.parent = o.parent;
-  v.created = now_utc();
-  v.tool = std::string("lathe ") + LATHE_VERSION_TEXT;
   v.command = o.command;
-  if (const auto metadata = read_metadata(o.file))
-    for (const char* key : {kPreprocessingHashKey, kCalibrationHashKey, kKeepHashKey})
-      if (const auto it = metadata->find(key); it != metadata->end()) v.facts[key] = it->second;
-  if (const std::string precision = precision_of(o.file); !precision.empty()) v.facts[kPrecisionFact] = precision;
   LATHE_CHECK_OK(read_figures(o, &v));
-  const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(file.bytes.data), file.bytes.size);
-  LATHE_TRY(const Version added, registry.add(std::move(v), bytes, tensor_cuts(file), o.tag));
+  LATHE_TRY(const Version added, add_version(registry, o.file, std::move(v), o.tag));
   std::printf("added %s, %s in %zu pieces, %s\n", added.name.c_str(), bytes_text(static_cast<double>(added.bytes)).c_str(),
               added.chunks.size(), to_hex(added.file).c_str());
   return {};
