@@ -149,7 +149,7 @@ void Positions::split(const Node& node, const std::vector<AxisRef>& factors, uin
     const int64_t extent = count(v, axis);
     stride /= extent;
     if (i != kept) {
-      freeze_axis(v, axis, "'" + node.name + "' makes one axis of it and others");
+      freeze_axis(v, axis, "'" + node.name + "' makes one axis of it and others, whose positions it keeps");
       continue;
     }
     for (int64_t at = 0; at < size; ++at)
@@ -157,7 +157,8 @@ void Positions::split(const Node& node, const std::vector<AxisRef>& factors, uin
   }
   if (kept) return;
   for (int64_t at = 0; at < size; ++at)
-    freeze(find(flat + static_cast<uint32_t>(at)), "'" + node.name + "' makes one axis of several that stay");
+    freeze(find(flat + static_cast<uint32_t>(at)),
+           "'" + node.name + "' makes one axis of several, none of which can lose positions");
 }
 
 void Positions::merge(const Node& node, const MergeLink& link) {

@@ -87,8 +87,15 @@ double element(const std::byte* at, DType dtype) {
   }
 }
 
-Result<std::vector<Shape>> input_shapes(const Graph& graph, int64_t batch) {
-  const std::vector<std::optional<int64_t>> symbols(graph.dims().symbol_count(), batch);
+constexpr int64_t kSizes[] = {64, 256, 1024};  // tried for symbols that are no batch: heights, lengths
+
+Result<std::vector<Shape>> input_shapes(const Graph& graph, int64_t batch, int64_t size) {
+  std::vector<std::optional<int64_t>> symbols(graph.dims().symbol_count(), size);
+  for (const ValueId v : graph.inputs()) {
+    const std::vector<Dim>& dims = graph.value(v).type.dims;
+    if (dims.size() < 2 || graph.dims().node(dims[0]).op != DimOp::kSymbol) continue;
+    symbols[static_cast<size_t>(graph.dims().node(dims[0]).a)] = batch;
+  }
   std::vector<Shape> shapes;
   for (const ValueId v : graph.inputs()) {
     const std::vector<Dim>& dims = graph.value(v).type.dims;
@@ -103,14 +110,24 @@ Result<std::vector<Shape>> input_shapes(const Graph& graph, int64_t batch) {
   return shapes;
 }
 
+// Binds to the smallest sizes that the network takes.
+Result<std::vector<Shape>> bind_shapes(const Graph& graph, HostSession& session, int64_t batch) {
+  Result<void> bound;
+  for (const int64_t size : kSizes) {
+    LATHE_TRY(std::vector<Shape> shapes, input_shapes(graph, batch, size));
+    bound = session.bind(shapes);
+    if (bound) return shapes;
+  }
+  return tl::unexpected<Error>(std::move(bound.error()));
+}
+
 }  // namespace
 
 Result<std::vector<RunOutput>> run_random(const Graph& graph, const RandomRun& options) {
   LATHE_TRY(const std::shared_ptr<const LoadedProgram> loaded, compile_for_host(graph));
   LATHE_TRY(const kernels::IsaSet isa, machine_isa());
   LATHE_TRY(const std::unique_ptr<HostSession> session, HostSession::create(loaded, {.isa = isa}));
-  LATHE_TRY(const std::vector<Shape> shapes, input_shapes(graph, options.batch));
-  LATHE_CHECK_OK(session->bind(shapes));
+  LATHE_TRY(const std::vector<Shape> shapes, bind_shapes(graph, *session, options.batch));
   std::vector<Input> inputs;
   for (size_t i = 0; i < shapes.size(); ++i) {
     const Value& v = graph.value(graph.inputs()[i]);

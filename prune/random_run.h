@@ -10,7 +10,7 @@ namespace lathe::prune {
 
 struct RandomRun {
   uint64_t seed = 1;
-  int64_t batch = 3;  // of every symbol
+  int64_t batch = 3;  // of symbols that are the first axis of an input; others are 64, or 256 or 1024 where that is too small
 };
 
 struct RunOutput {

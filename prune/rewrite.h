@@ -47,7 +47,7 @@ Result<Graph> mask(const Graph& graph, std::span<const Group> groups, std::span<
 
 struct ProofOptions {
   uint64_t seed = 1;
-  int64_t batch = 3;        // of every symbol of the inputs' dims
+  int64_t batch = 3;        // of symbols that are the first axis of an input; others are large enough to run
   double tolerance = 1e-4;  // largest difference, as a share of the largest magnitude of that output
 };
 struct Proof {

@@ -96,6 +96,13 @@ void densenet(Net& n) {
   n.head(n.relu("last", n.batch_norm("last_bn", x, channels)), channels);
 }
 
+// Height and width are symbols, and five poolings need some of them.
+void symbolic_sizes(Net& n) {
+  std::string x = n.block("a", n.input("x", "f32[N,H,W,3]"), 3, 8);
+  for (int i = 0; i < 5; ++i) x = n.node("pool" + std::to_string(i), "MaxPool2d", {x}, "kernel=[2,2], stride=[2,2]");
+  n.head(n.block("b", x, 8, 12), 12);
+}
+
 // An ONNX import leaves the transpose before the flatten: channel c is the block of 16 from 16 c.
 void flatten_nchw(Net& n) {
   const std::string x = n.block("a", n.input("x", "f32[N,4,4,3]"), 3, 8);
@@ -147,6 +154,7 @@ const Structure kStructures[] = {
      "stem 8\nexpand 16\nse_down 4\nclasses 3 frozen: output 'classes' of the graph\n"},
     {"C2f", c2f, "in 8\nstem 8\nstem#2 8\nm1 8\nout 12\nclasses 3 frozen: output 'classes' of the graph\n"},
     {"DenseNet", densenet, "stem 8\nd1 4\nd2 4\nd3 4\nclasses 3 frozen: output 'classes' of the graph\n"},
+    {"symbolic height and width", symbolic_sizes, "a 8\nb 12\nclasses 3 frozen: output 'classes' of the graph\n"},
     {"flatten in NCHW", flatten_nchw, "a 8\nfc1 10\nfc2 3 frozen: output 'fc2' of the graph\n"},
     {"flatten in NHWC", flatten_nhwc, "a 8\nfc 3 frozen: output 'fc' of the graph\n"},
     {"a linear layer reshaped to NCHW before ConvTranspose", unflatten,

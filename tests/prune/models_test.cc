@@ -26,7 +26,9 @@ constexpr Model kModels[] = {
     {"mlperf_tiny/vww_mobilenetv1_fp32.tflite", 15, 1, 0, 0.27},
     {"transformer/kwt1_fp32.tflite", 41, 1, 0, 0.33},
     {"transformer/stories260K_s128.onnx", 12, 1, 5, 0.38},
+    {"magika/standard_v3_3.onnx", 3, 1, 0, 0.3},
     {"face/ultraface_RFB-320.onnx", 33, 8, 0, 0.38},
+    {"face/yunet_n_dynamic.onnx", 34, 18, 0, 1.0},
     {"audio/dtln_1.onnx", 3, 3, 0, 1.0},
 };
 
