@@ -35,10 +35,15 @@ uint32_t step_of(uint32_t channels, size_t segments, const SelectOptions& option
   return std::max<uint32_t>(1, step / static_cast<uint32_t>(segments));
 }
 
-// log(rest / (rest - sum)): what losing `sum` of an importance of `rest` is to a group. A channel weighs more in a narrow layer
-// than in a wide one, and more the fewer are left, or a layer that costs much would lose all it may before another loses
-// anything.
-double relative_loss(double sum, double rest) { return sum > 0 ? -std::log1p(-std::min(sum / rest, 1 - 1e-12)) : 0; }
+// What losing `sum` of an importance of `rest` is to a group: log(rest / (rest - sum)), in each of the layers that make its
+// channels. A channel weighs more in a narrow layer than in a wide one, more the fewer are left, and more in the sum of many
+// blocks than inside one.
+double loss(const Group& group, double sum, double rest) {
+  if (!(sum > 0)) return 0;
+  const auto makers =
+      std::count_if(group.members.begin(), group.members.end(), [](const Member& m) { return m.role == MemberRole::kOutput; });
+  return -std::log1p(-std::min(sum / rest, 1 - 1e-12)) * static_cast<double>(std::max<std::ptrdiff_t>(makers, 1));
+}
 
 // The blocks of one group, first to go first.
 void add_blocks(size_t g, const Group& group, const Importance& importance, const SelectOptions& options,
@@ -73,7 +78,7 @@ void add_blocks(size_t g, const Group& group, const Importance& importance, cons
     else if (options.costs.empty())
       block.score = shown;
     else
-      block.score = relative_loss(sum, rest) / (options.costs[g] * static_cast<double>(block.channels.size()));
+      block.score = loss(group, sum, rest) / (options.costs[g] * static_cast<double>(block.channels.size()));
     last = block.score = std::max(last, block.score);  // sorting keeps the order within the group
     rest -= sum;
     out->push_back(std::move(block));

@@ -1,7 +1,8 @@
 // Which channels go first: an order of blocks, of which a plan takes a beginning.
 //
 // A block is as many channels of one group as bring its count to the next number that kernels like. Within a group the least
-// important go first; between groups the blocks that lose the smallest share of their group's importance for what they save. An
+// important go first; between groups the blocks that lose the smallest share of their group's
+// importance, in each layer that makes its channels, for what they save. An
 // order is cut off where a ratio, a count of multiply-accumulates or a measured latency is reached, so that every target shares
 // one search. Deterministic: ties go by the group's place and the channel's number. Thread-safe: no state.
 #pragma once

@@ -112,7 +112,7 @@ class Pruning {
   std::vector<prune::Block> first(size_t count) const { return {order_.begin(), order_.begin() + static_cast<ptrdiff_t>(count)}; }
 
   Result<Graph> cut(std::span<const prune::Block> blocks) const {
-    LATHE_TRY(prune::CutResult result, prune::cut(graph_, groups_, prune::cuts_of(blocks), {request_.residue, request_.seed}));
+    LATHE_TRY(prune::CutResult result, prune::cut(graph_, groups_, prune::cuts_of(blocks), {residue(), request_.seed}));
     return std::move(result.graph);
   }
 
@@ -168,15 +168,30 @@ class Pruning {
     return enough;
   }
 
+  prune::Residue residue() const {
+    return request_.residue.value_or(request_.criterion == prune::Criterion::kGamma ? prune::Residue::kAbsorb
+                                                                                    : prune::Residue::kDrop);
+  }
+
+  // Cuts, proves and returns the cut network. Constants in the biases of padded layers are wrong at borders, which no masked
+  // network is: there the same cut without them is proved, and a note says what they change.
   Result<Graph> apply(const std::vector<prune::Block>& blocks, prune::Proof* proof) {
     const auto cuts = prune::cuts_of(blocks);
-    const prune::CutOptions options{request_.residue, request_.seed};
+    prune::CutOptions options{residue(), request_.seed};
+    const bool padded = options.residue == prune::Residue::kAbsorbPadded;
+    if (padded) options.residue = prune::Residue::kAbsorb;
     LATHE_TRY(const Graph masked, prune::mask(graph_, groups_, cuts, options));
     LATHE_TRY(prune::CutResult rewritten, prune::cut(graph_, groups_, cuts, options));
     LATHE_TRY(*proof, prune::prove(masked, rewritten.graph));
     if (!proof->passed)
       return fail(Code::kInvalidArgument,
                   "the rewritten network does not compute what the masked one does: " + proof_text(*proof));
+    if (padded) {
+      LATHE_TRY(rewritten, prune::cut(graph_, groups_, cuts, {residue(), request_.seed}));
+      LATHE_TRY(const prune::Proof changed, prune::prove(masked, rewritten.graph));
+      plan_.notes.push_back(
+          formatted("constants in the biases of padded layers change outputs by %.3g at most", changed.largest_difference));
+    }
     plan_.residues = std::move(rewritten.residues);
     return std::move(rewritten.graph);
   }

@@ -35,7 +35,9 @@ struct PruneRequest {
   uint32_t multiple = 0;  // that counts are brought to; 0: what kernels like
   std::vector<std::string>
       keep;  // groups that stay whole: names or patterns of groups, of their constants, or of nodes that read these
-  prune::Residue residue = prune::Residue::kAbsorb;
+  // Of constants that channels leave behind. Empty: absorbed for gamma, where a channel that goes emits little else; dropped for
+  // the other criteria, whose channels emitted more than the constant that is left of them.
+  std::optional<prune::Residue> residue = {};
   uint64_t seed = 1;
 
   std::string data;  // set.toml, for criteria that need one

@@ -83,6 +83,24 @@ TEST_CASE("an expensive group goes before a cheap one of equal importance, and c
   CHECK(gone_from(std::span(plain).first(6), 1) == 3);  // ties take turns
 }
 
+TEST_CASE("a channel that many layers make outweighs one that a single layer makes, at the same cost") {
+  std::vector<Group> groups{group_of(8), group_of(8)};
+  groups[0].members = {{0, 0, {}, MemberRole::kOutput}, {1, 0, {}, MemberRole::kOutput}, {2, 0, {}, MemberRole::kInput}};
+  groups[1].members = {{3, 0, {}, MemberRole::kOutput}};
+  SelectOptions options;
+  options.costs = {1, 1};
+  const auto order = removal_order(groups, {rising(8, 5), rising(8, 5)}, options);
+  CHECK(gone_from(std::span(order).first(3), 1) == 3);
+}
+
+TEST_CASE("costs weigh what a group loses of what it has left: a wide one goes before a narrow one") {
+  SelectOptions options;
+  options.costs = {1, 1};
+  const auto order = removal_order({group_of(4), group_of(16)}, {rising(4, 1, 0), rising(16, 1, 0)}, options);
+  CHECK(gone_from(std::span(order).first(10), 1) == 10);
+  CHECK(gone_from(order, 0) == 3);
+}
+
 TEST_CASE("uniform takes the same share of every group") {
   const std::vector<Group> groups{group_of(64), group_of(128)};
   SelectOptions options;

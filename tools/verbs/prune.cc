@@ -12,7 +12,7 @@ namespace lathe::tools {
 namespace {
 
 struct Options {
-  std::string output, criterion = "l1", by = "time", residue = "absorb";
+  std::string output, criterion = "l1", by = "time", residue;
   bool plan = false, zeros = false, json = false;
   PruneRequest request;
   SessionFlags session;
@@ -38,7 +38,9 @@ Result<void> run(const Options& o) {
   PruneRequest request = o.request;
   LATHE_TRY(request.criterion, prune::parse_criterion(o.criterion));
   LATHE_TRY(request.by, parse_prune_by(o.by));
-  LATHE_TRY(request.residue, parse_residue(o.residue));
+  if (!o.residue.empty()) {
+    LATHE_TRY(request.residue, parse_residue(o.residue));
+  }
   LATHE_TRY(request.session, o.session.options());
   LATHE_TRY(const Graph graph, load_graph(request.model, o.import));
   if (o.zeros) return run_zeros(o, graph);
@@ -91,9 +93,9 @@ Action setup(Arguments& args) {
   args.option("--keep", r.keep, "groups that stay whole: a group's, constant's or node's name, or a pattern with * and ?")
       .type_name("NAME");
   args.option("--residue", o->residue,
-              "constants that channels leave behind: into the next bias where that is exact, there and where only borders "
-              "differ, or dropped")
-      .show_default()
+              "constants that channels leave behind: into the next bias where that is exact (absorb, default for gamma), also "
+              "where only "
+              "borders differ (absorb-padded), or nowhere (drop, default else)")
       .one_of({"absorb", "absorb-padded", "drop"});
   args.option("--data", r.data, "data set (TOML) for taylor and activation; reads its split train, else val");
   args.option("--samples", r.samples, "of them").show_default().positive();

@@ -72,7 +72,8 @@ Result<void> parse_target(TableReader& table, PruneRequest* r) {
 }
 
 // A key whose text `read` understands.
-template <class T, class Text> Result<void> named(TableReader& table, const char* key, Result<T> (*read)(Text), T* value) {
+template <class T, class Text, class Value>
+Result<void> named(TableReader& table, const char* key, Result<T> (*read)(Text), Value* value) {
   const Tree* at = table.get(key);
   if (at == nullptr) return {};
   LATHE_TRY(const std::string text, table.string(key));
