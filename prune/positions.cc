@@ -128,20 +128,41 @@ void Positions::apply(const NodeLinks& n) {
     freeze_axis(value_at(node, link.at), link.at.axis, link.why + " at '" + node.name + "'");
 }
 
-// The factor that can keep its positions apart: the outermost (or innermost) that is not frozen.
-std::optional<size_t> Positions::keeper(const Node& node, const std::vector<AxisRef>& factors) const {
+// Whether flat positions that share an index of a factor are united already: the factor then costs nothing.
+bool Positions::agrees(uint32_t flat, int64_t size, int64_t stride, int64_t extent) const {
+  std::vector<uint32_t> sets(static_cast<size_t>(extent));
+  for (int64_t at = 0; at < size; ++at) {
+    const uint32_t set = find(flat + static_cast<uint32_t>(at));
+    uint32_t& first = sets[static_cast<size_t>(at / stride % extent)];
+    if (at / stride < extent && at % stride == 0) first = set;
+    if (first != set) return false;
+  }
+  return true;
+}
+
+// The factor that can keep its positions apart: of those that are not frozen, one that agrees with what is united already (a
+// batch and heads in one axis, say, taken apart again), else the outermost (or innermost).
+std::optional<size_t> Positions::keeper(const Node& node, const std::vector<AxisRef>& factors, uint32_t flat,
+                                        int64_t size) const {
   std::optional<size_t> best;
+  int64_t stride = size;
+  bool agreed = false;
   for (size_t i = 0; i < factors.size(); ++i) {
     const ValueId v = value_at(node, factors[i]);
+    const int64_t extent = count(v, factors[i].axis);
+    stride /= extent;
     bool alive = false;
-    for (int64_t k = 0; k < count(v, factors[i].axis); ++k) alive = alive || frozen(set_of(v, factors[i].axis, k)) == nullptr;
-    if (alive && (!best || inner_)) best = i;
+    for (int64_t k = 0; k < extent; ++k) alive = alive || frozen(set_of(v, factors[i].axis, k)) == nullptr;
+    if (!alive) continue;
+    const bool agreeing = agrees(flat, size, stride, extent);
+    if (!best || (agreeing && !agreed) || (inner_ && agreeing == agreed)) best = i;
+    agreed = agreed || agreeing;
   }
   return best;
 }
 
 void Positions::split(const Node& node, const std::vector<AxisRef>& factors, uint32_t flat, int64_t size) {
-  const std::optional<size_t> kept = keeper(node, factors);
+  const std::optional<size_t> kept = keeper(node, factors, flat, size);
   int64_t stride = size;
   for (size_t i = 0; i < factors.size(); ++i) {
     const ValueId v = value_at(node, factors[i]);

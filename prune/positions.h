@@ -56,7 +56,8 @@ class Positions {
   void merge(const Node& node, const MergeLink& link);
   // Unites each position of the `flat` ones with one of the factor that keeps its positions apart.
   void split(const Node& node, const std::vector<AxisRef>& factors, uint32_t flat, int64_t size);
-  std::optional<size_t> keeper(const Node& node, const std::vector<AxisRef>& factors) const;
+  std::optional<size_t> keeper(const Node& node, const std::vector<AxisRef>& factors, uint32_t flat, int64_t size) const;
+  bool agrees(uint32_t flat, int64_t size, int64_t stride, int64_t extent) const;
   void mark(const NodeLinks& node);
 
   const Graph& graph_;

@@ -153,6 +153,25 @@ void einsum(Net& n) {
   n.output(n.linear("classes", n.linear("proj", n.reshape("joined", o, {-1, 6, kWidth}), kWidth, 8), 8, 3));
 }
 
+// Tokens before batch, batch and heads in one axis of 2 * 4, as PyTorch writes its attention for a fixed batch.
+void batch_with_heads(Net& n) {
+  const std::string x = n.linear("in", n.input("x", "f32[2,6,8]"), 8, kWidth);
+  const std::string packed =
+      n.reshape("packed", n.linear("qkv", n.transpose("turned", x, "1,0,2"), kWidth, 3 * kWidth), {6, 2, 3, kWidth});
+  const std::string t = n.transpose("parts", packed, "2,0,1,3");
+  std::vector<std::string> parts;
+  for (int64_t i = 0; i < 3; ++i) {
+    const std::string name = "part" + std::to_string(i);
+    const std::string together = n.reshape(name, n.slice(name + "_slice", t, 0, i, i + 1), {6, 2 * kHeads, kDepth});
+    parts.push_back(n.reshape(name + "_heads", n.transpose(name + "_t", together, "1,0,2"), {2, kHeads, 6, kDepth}));
+  }
+  const std::string scores = n.node("scores", "MatMul", {parts[0], parts[1]}, "b_perm=[0,1,3,2]");
+  const std::string o = n.node("context", "MatMul", {n.node("attention", "Softmax", {scores}, "axis=3"), parts[2]});
+  const std::string rows = n.reshape("rows", n.transpose("back", o, "2,0,1,3"), {12, kWidth});
+  const std::string y = n.transpose("y", n.reshape("apart", n.linear("proj", rows, kWidth, kWidth), {6, 2, kWidth}), "1,0,2");
+  n.output(n.linear("classes", n.node("sum", "Add", {x, y}), kWidth, 3));
+}
+
 struct Structure {
   const char* what;
   void (*build)(Net&);
@@ -165,6 +184,7 @@ const Structure kStructures[] = {
     {"two key and value heads for four query heads", grouped_query, "patch 16 averaged\nq 2 heads\nfc1 24\nclasses 3" + kLast},
     {"Swin's patch merging and window attention", swin, "stem 8 averaged\nreduction 16 averaged\nqkv 4 heads\nclasses 3" + kLast},
     {"targets computed from symbolic sizes", computed_targets, "in 16\nq 4 heads\nclasses 3" + kLast},
+    {"batch and heads in one axis", batch_with_heads, "in 16\nqkv 4 heads\nclasses 3" + kLast},
     {"Einsum and a norm written out", einsum, "in 16 averaged\nq 4 heads\nproj 8\nclasses 3" + kLast},
 };
 
