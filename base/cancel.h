@@ -15,6 +15,20 @@ void request_cancel();
 void clear_cancel();
 bool cancel_requested();
 
+// While it lives nobody sees a request to stop: what a stopped run goes on from has to be written.
+class CancelPause {
+ public:
+  CancelPause() : requested_(cancel_requested()) { clear_cancel(); }
+  ~CancelPause() {
+    if (requested_) request_cancel();
+  }
+  CancelPause(const CancelPause&) = delete;
+  CancelPause& operator=(const CancelPause&) = delete;
+
+ private:
+  bool requested_;
+};
+
 // kCancelled "interrupted" once a stop was requested.
 Result<void> check_cancelled();
 

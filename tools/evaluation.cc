@@ -17,16 +17,6 @@
 namespace lathe::tools {
 namespace {
 
-Result<void> check_split(const Metric& metric, const Dataset& data, const DataSplit& split) {
-  const std::string where = data.description().path + ": split '" + split.name() + "' has no ";
-  if (metric.wants_label() && !split.has_labels())
-    return fail(Code::kInvalidArgument,
-                where + "labels, which " + metric.name() + " needs; `lathe check` compares two models without them");
-  if (!metric.wants_label() && !split.has_targets())
-    return fail(Code::kInvalidArgument, where + "targets, which " + metric.name() + " needs");
-  return {};
-}
-
 // Makes the rows of a report.
 struct RowMaker {
   const Metric& metric;
@@ -100,9 +90,19 @@ Result<std::string> output_of(const std::string& command, const std::string& pat
 
 }  // namespace
 
+Result<void> check_metric(const Metric& metric, const Dataset& data, const DataSplit& split) {
+  const std::string where = data.description().path + ": split '" + split.name() + "' has no ";
+  if (metric.wants_label() && !split.has_labels())
+    return fail(Code::kInvalidArgument,
+                where + "labels, which " + metric.name() + " needs; `lathe check` compares two models without them");
+  if (!metric.wants_label() && !split.has_targets())
+    return fail(Code::kInvalidArgument, where + "targets, which " + metric.name() + " needs");
+  return {};
+}
+
 Result<ModelScores> score_model(const HostModel& model, const std::string& name, const Dataset& data, const DataSplit& split,
                                 const EvalRequest& request) {
-  LATHE_CHECK_OK(check_split(request.metric, data, split));
+  LATHE_CHECK_OK(check_metric(request.metric, data, split));
   LATHE_TRY(const auto matching, match_inputs(model_inputs(*model.program), model.metadata, data));
   LATHE_TRY(Runner runner, Runner::create(model.program, request.session));
   const size_t classes = request.metric.wants_label() && request.metric.kind != MetricKind::kAuc ? data.classes().size() : 0;

@@ -22,6 +22,9 @@ struct EvalRequest {
   std::string progress = "evaluating";  // empty: nothing
 };
 
+// Whether a split has the labels or targets that the metric judges by.
+Result<void> check_metric(const Metric& metric, const Dataset& data, const DataSplit& split);
+
 struct ModelScores {
   std::vector<SampleScore> samples;
   HostTensor outputs;  // f32, [samples, values of the first output]; empty unless they are kept

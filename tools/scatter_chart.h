@@ -2,6 +2,7 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace lathe::tools {
@@ -12,13 +13,22 @@ struct Dot {
   bool marked = false;  // in the colour of what deserves a look
 };
 
+// Points joined in their order, named at the last one.
+struct Line {
+  std::string label;
+  std::vector<std::pair<double, double>> points;  // x, y
+  bool marked = false;
+};
+
 struct ScatterChart {
   std::string title, x_unit, y_unit;
   std::vector<Dot> dots;
-  std::optional<double> limit;  // a line across at this y
+  std::vector<Line> lines = {};
+  std::optional<double> limit = {};  // a line across at this y
+  std::optional<double> floor = {};  // where the y axis begins, in place of 0
 };
 
-// Axes from the lesser of 0 and the least value to a little over the largest. Requires: all numbers are finite.
+// Axes from the lesser of 0 (or `floor`) and the least value to a little over the largest. Requires: all numbers are finite.
 std::string scatter_chart(const ScatterChart& chart);
 
 }  // namespace lathe::tools

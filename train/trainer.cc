@@ -39,11 +39,13 @@ struct Trainer::Impl {
   std::optional<TrainingProgram> steps, gradients;
   // Of all variables of `steps`: what they hold between steps, and room for what the next one makes.
   VariableBytes values, next;
-  bool written = false;  // whether the session holds `values`
+  bool written = false;      // whether the session holds `values`
   std::vector<Shape> bound;  // by input, of the last step
   uint64_t made = 0;
+  bool diverged = false;
 
   Result<float> step(const StepData& data, float rate) {
+    diverged = false;
     LATHE_CHECK_OK(steps->load(data));
     // A new plan may lay variables out anew, from their initial values.
     if (!written || bound != data.shapes) steps->write(values);
@@ -59,8 +61,10 @@ struct Trainer::Impl {
       return loss;
     }
     written = false;
+    diverged = true;
     LATHE_TRY(const std::string first, find_non_finite(*steps, values));
-    const std::string what = std::isfinite(loss) ? "'" + broken + "' becomes NaN or infinite" : "the loss is " + std::to_string(loss);
+    const std::string what =
+        std::isfinite(loss) ? "'" + broken + "' becomes NaN or infinite" : "the loss is " + std::to_string(loss);
     return fail(Code::kInvalidArgument, "step " + std::to_string(made + 1) + ": " + what +
                                             (first.empty() ? "" : "; the first tensor that is not finite is " + first));
   }
@@ -89,6 +93,7 @@ Result<Trainer> Trainer::create(const Graph& model, const TrainerOptions& option
 
 Result<float> Trainer::step(const StepData& data, float rate) { return impl_->step(data, rate); }
 uint64_t Trainer::steps() const { return impl_->made; }
+bool Trainer::diverged() const { return impl_->diverged; }
 
 Result<std::vector<ParameterGradient>> Trainer::gradients(const StepData& data) {
   Impl& m = *impl_;

@@ -11,11 +11,13 @@ namespace {
 
 Result<void> check_options(const TrainerOptions& o, const TrainingForm& form) {
   if (!(o.average >= 0 && o.average < 1))
-    return fail(Code::kInvalidArgument, "the decay of averages is " + std::to_string(o.average) + ", must be at least 0 and below 1");
+    return fail(Code::kInvalidArgument,
+                "the decay of averages is " + std::to_string(o.average) + ", must be at least 0 and below 1");
   const bool classes = o.loss != Loss::kMeanSquared;
   if (!classes && (o.teacher || o.mixup || o.smoothing != 0))
     return fail(Code::kInvalidArgument, "a teacher, mixup and label smoothing are for classes, not for a mean squared error");
-  if (o.loss == Loss::kTokens && o.mixup) return fail(Code::kInvalidArgument, "mixup is for one class per sample, not for tokens");
+  if (o.loss == Loss::kTokens && o.mixup)
+    return fail(Code::kInvalidArgument, "mixup is for one class per sample, not for tokens");
   for (const std::string& name : o.fixed)
     if (std::none_of(form.parameters.begin(), form.parameters.end(), [&](const Trained& t) { return t.constant == name; }))
       return fail(Code::kInvalidArgument, "'" + name + "', which is to stay fixed, is no parameter of the network");
@@ -137,7 +139,9 @@ class Builder {
 
 }  // namespace
 
-Result<TrainingGraph> make_step_graph(const Graph& model, const TrainerOptions& options) { return Builder(model, options).steps(); }
+Result<TrainingGraph> make_step_graph(const Graph& model, const TrainerOptions& options) {
+  return Builder(model, options).steps();
+}
 
 Result<TrainingGraph> make_gradient_graph(const Graph& model, const TrainerOptions& options) {
   return Builder(model, options).gradients();

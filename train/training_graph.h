@@ -16,9 +16,9 @@ struct TrainedVariable {
 };
 
 struct TrainingGraph {
-  Graph graph;  // outputs: the model's, the loss, and for gradients those of `parameters`
-  std::vector<Extra> extras;  // in the order of their inputs
-  int64_t classes = 0;        // labels are below it; 0: none
+  Graph graph;                              // outputs: the model's, the loss, and for gradients those of `parameters`
+  std::vector<Extra> extras;                // in the order of their inputs
+  int64_t classes = 0;                      // labels are below it; 0: none
   std::vector<TrainedVariable> parameters;  // without fixed ones and those that the loss does not depend on
   std::vector<TrainedVariable> statistics;
 };

@@ -61,7 +61,8 @@ Result<TrainingProgram> TrainingProgram::create(TrainingGraph graph, const Sessi
   made.inputs_.assign(g.inputs().size(), nullptr);
   made.outputs_.resize(g.outputs().size());
   made.output_pointers_.assign(g.outputs().size(), nullptr);
-  const bool with_gradients = std::find(made.graph_.extras.begin(), made.graph_.extras.end(), Extra::kRate) == made.graph_.extras.end();
+  const bool with_gradients =
+      std::find(made.graph_.extras.begin(), made.graph_.extras.end(), Extra::kRate) == made.graph_.extras.end();
   made.loss_output_ = g.outputs().size() - 1 - (with_gradients ? made.graph_.parameters.size() : 0);
   made.rates_ = std::make_unique<float[]>(2);
   return made;
@@ -80,8 +81,8 @@ Result<void> TrainingProgram::load(const StepData& data) {
   const Graph& g = graph_.graph;
   const size_t own = g.inputs().size() - graph_.extras.size();
   if (data.inputs.size() != own || data.shapes.size() != own)
-    return fail(Code::kInvalidArgument, "the network has " + std::to_string(own) + " inputs, the batch " +
-                                            std::to_string(data.inputs.size()));
+    return fail(Code::kInvalidArgument,
+                "the network has " + std::to_string(own) + " inputs, the batch " + std::to_string(data.inputs.size()));
   LATHE_CHECK_OK(check_labels(data.labels));
   LATHE_CHECK_OK(check_labels(data.mixed_labels));
   std::vector<Shape> shapes = data.shapes;

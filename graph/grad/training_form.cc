@@ -119,6 +119,10 @@ ValueId logits_of(const Graph& graph, ValueId output) {
 }
 
 Result<TrainingForm> make_training_form(Graph& graph, float momentum) {
+  for (ValueId v = 0; v < graph.value_count(); ++v)
+    if (!graph.value(v).dead && graph.value(v).quant)
+      return fail(Code::kInvalidArgument,
+                  "the model is already quantized (tensor '" + graph.value(v).name + "'); train the float model");
   if (!(momentum > 0 && momentum <= 1))
     return fail(Code::kInvalidArgument, "momentum is " + std::to_string(momentum) + ", must be above 0 and at most 1");
   return Training(graph, momentum).run();

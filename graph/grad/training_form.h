@@ -27,7 +27,8 @@ struct TrainingForm {
 // Parameters are constant float32 operands that the op table calls weights, biases and scales, of batch normalization its scale
 // and bias, of MatMul its constant operand, and tables whose rows a Gather reads. A constant with several readers is one
 // variable. After a run a running statistic s of a batch's b is (1 - momentum) s + momentum b, the variance of the batch
-// unbiased (n / (n - 1)). Errors: kInvalidArgument (momentum outside (0, 1]; nothing to train).
+// unbiased (n / (n - 1)). Errors: kInvalidArgument (momentum outside (0, 1]; nothing to
+// train; a quantized network).
 Result<TrainingForm> make_training_form(Graph& graph, float momentum = 0.1f);
 
 // What `output` is a softmax of along its last axis, or else `output` itself: losses want logits.

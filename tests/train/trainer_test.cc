@@ -1,5 +1,5 @@
-// The trainer: a tiny network learns, the same steps give the same bits, its state comes back to the bit, averages are what they say,
-// and what goes wrong is named.
+// The trainer: a tiny network learns, the same steps give the same bits, its state comes back to the bit, averages are what they
+// say, and what goes wrong is named.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -54,7 +54,8 @@ struct Batch {
       other[i] = static_cast<int32_t>((sample / 2) % kClasses);
       mix[i] = 0.25f + 0.125f * static_cast<float>(sample % 4);
       for (size_t k = 0; k < kPixels; ++k)
-        x[i * kPixels + k] = (k % kClasses == sample % kClasses ? 1.0f : -0.5f) + static_cast<float>((sample * 7 + k * 5) % 11) / 20.0f;
+        x[i * kPixels + k] =
+            (k % kClasses == sample % kClasses ? 1.0f : -0.5f) + static_cast<float>((sample * 7 + k * 5) % 11) / 20.0f;
       for (size_t c = 0; c < kClasses; ++c) teacher[i * kClasses + c] = c == sample % kClasses ? 2.0f : -1.0f;
     }
   }
@@ -236,13 +237,16 @@ TEST_CASE("a step that ends in NaN or infinity names step and tensor, and leaves
   bad.x[5] = std::nanf("");
   CHECK(trainer.step(bad.data(), 0.1f).error().message ==
         "step 2: the loss is nan; the first tensor that is not finite is input 'x'");
+  CHECK(trainer.diverged());
   CHECK(same_state(trainer, twin));
   CHECK(step(trainer, 1) == step(twin, 1));
+  CHECK_FALSE(trainer.diverged());
   CHECK(same_state(trainer, twin));
   // exp overflows in the network itself
-  Trainer overflow = make(net("graph {\ninput %x : f32[N,2]\nconstant %w : f32[2,2] = [100, 0, 0, 100]\n%h = FullyConnected \"first\" "
-                              "(%x, %w)\n%e = Exp \"blow\" (%h)\noutput %e\n}"),
-                          {});
+  Trainer overflow =
+      make(net("graph {\ninput %x : f32[N,2]\nconstant %w : f32[2,2] = [100, 0, 0, 100]\n%h = FullyConnected \"first\" "
+               "(%x, %w)\n%e = Exp \"blow\" (%h)\noutput %e\n}"),
+           {});
   const std::vector<float> x = {1, 2};
   const std::vector<int32_t> labels = {0};
   Shape shape;
@@ -256,7 +260,8 @@ TEST_CASE("a step that ends in NaN or infinity names step and tensor, and leaves
   const std::vector<float> far = {1e30f, 0}, target = {1e10f};
   const auto broken = steep.step({.inputs = {far.data()}, .shapes = {shape}, .targets = target}, 0.1f);
   REQUIRE_FALSE(broken);
-  CHECK(broken.error().message.find("step 1: 'w' becomes NaN or infinite; the first tensor that is not finite is the result of ") == 0);
+  CHECK(broken.error().message.find(
+            "step 1: 'w' becomes NaN or infinite; the first tensor that is not finite is the result of ") == 0);
 }
 
 TEST_CASE("losses of other forms: targets, tokens, logits with axes of one") {
@@ -272,8 +277,9 @@ TEST_CASE("losses of other forms: targets, tokens, logits with axes of one") {
   CHECK(w[1] == doctest::Approx(-1).epsilon(1e-3));
 
   o.loss = train::Loss::kTokens;
-  const char* const words = "graph {\ninput %x : s32[N,4]\nconstant %t : f32[3,3] = [0, 0, 0, 0, 0, 0, 0, 0, 0]\n%y = Gather (%t, %x) {axis=0}\n"
-                            "output %y\n}";
+  const char* const words =
+      "graph {\ninput %x : s32[N,4]\nconstant %t : f32[3,3] = [0, 0, 0, 0, 0, 0, 0, 0, 0]\n%y = Gather (%t, %x) {axis=0}\n"
+      "output %y\n}";
   Trainer tokens = make(net(words), o);
   const std::vector<int32_t> ids = {0, 1, 2, 0, 1, 2, 0, 1}, next = {1, 2, 0, 1, 2, 0, 1, 2};
   shape.dims[0] = 2, shape.dims[1] = 4;
@@ -286,7 +292,8 @@ TEST_CASE("losses of other forms: targets, tokens, logits with axes of one") {
   CHECK(loss < 0.05f);
 
   o.loss = train::Loss::kCrossEntropy;
-  const char* const pixel = "graph {\ninput %x : f32[N,1,1,2]\nconstant %w : f32[3,1,1,2] = splat 0.5\n%y = Conv2d (%x, %w)\noutput %y\n}";
+  const char* const pixel =
+      "graph {\ninput %x : f32[N,1,1,2]\nconstant %w : f32[3,1,1,2] = splat 0.5\n%y = Conv2d (%x, %w)\noutput %y\n}";
   Trainer pixels = make(net(pixel), o);
   Shape image;
   image.rank = 4, image.dims[0] = 3, image.dims[1] = image.dims[2] = 1, image.dims[3] = 2;

@@ -119,8 +119,9 @@ output %s
   CHECK(logits_of(*graph, graph->find_value("y")) == graph->find_value("y"));
   const auto form = make_training_form(*graph);
   REQUIRE_MESSAGE(form, form.error().message);
-  const std::vector<std::pair<ParameterRole, int64_t>> expected = {{ParameterRole::kTable, 1}, {ParameterRole::kScale, 1}, {ParameterRole::kBias, 1},
-                                                                   {ParameterRole::kWeight, 6}, {ParameterRole::kWeight, 8}, {ParameterRole::kBias, 1}};
+  using enum ParameterRole;
+  const std::vector<std::pair<ParameterRole, int64_t>> expected = {{kTable, 1},  {kScale, 1},  {kBias, 1},
+                                                                   {kWeight, 6}, {kWeight, 8}, {kBias, 1}};
   REQUIRE(form->parameters.size() == expected.size());
   for (size_t i = 0; i < expected.size(); ++i) {
     CHECK(form->parameters[i].role == expected[i].first);
@@ -140,6 +141,10 @@ TEST_CASE("what cannot be trained is said") {
   auto graph = parse_graph("graph {\ninput %x : f32[2]\n%y = Tanh (%x)\noutput %y\n}");
   REQUIRE(graph);
   CHECK(make_training_form(*graph).error().message == "the network has no parameters to train");
+  auto quantized =
+      parse_graph("graph {\ninput %x : f32[2]\n%q : s8[2] quant(scale=0.5, zero_point=0) = Quantize (%x)\noutput %q\n}");
+  REQUIRE_MESSAGE(quantized, quantized.error().message);
+  CHECK(make_training_form(*quantized).error().message == "the model is already quantized (tensor 'q'); train the float model");
   CHECK(make_training_form(*graph, 0.0f).error().message == "momentum is 0.000000, must be above 0 and at most 1");
 }
 
