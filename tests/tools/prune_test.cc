@@ -18,6 +18,18 @@ CommandResult prune(std::vector<std::string> flags) {
   return run_lathe(flags);
 }
 
+// The data set with 256 samples to train on and 100 to judge by.
+std::string few_samples() {
+  std::string text = slurp(kData);
+  const auto put = [&](const std::string& from, const std::string& to) {
+    REQUIRE(text.find(from) != std::string::npos);
+    text.replace(text.find(from), from.size(), to);
+  };
+  put("[0, 53800]", "[0, 256]");
+  put("[55000, 60000]", "[59900, 60000]");
+  return text;
+}
+
 TEST_CASE("a ratio makes the network smaller, and the masked network computes what the rewritten one does") {
   const TempFolder folder;
   const std::string out = folder.file("small.lathe");
@@ -104,6 +116,21 @@ TEST_CASE("groups that are kept stay whole, and one target is given") {
   check_refused(prune({"--plan"}), {"--ratio, --threshold, --target-macs and --target-latency"});
   CHECK(prune({"--ratio", "0.25", "--threshold", "1", "--plan"}).status == 2);
   check_refused(prune({"--ratio", "1.5", "--plan"}), {"ratio is 1.5"});
+}
+
+TEST_CASE("rounds need data and a file to write, and train what they cut") {
+  check_refused(prune({"--ratio", "0.25", "--schedule", "iterative", "--plan"}), {"give -o out.lathe"});
+  const TempFolder folder;
+  const std::string out = folder.file("tuned.lathe");
+  check_refused(prune({"--ratio", "0.25", "--schedule", "iterative", "-o", out}), {"--data set.toml"});
+  const std::string few = folder.file("few.toml");
+  spill(few, few_samples());
+  const Tree t = json_of(prune({"--ratio", "0.1", "--by", "nothing", "--schedule", "iterative", "--rounds", "2", "--epochs", "1",
+                                "--base-lr", "0.1", "--max-drop", "100", "--data", few, "-o", out, "--json"}));
+  CHECK(part(t, "rounds").as_array()->size() == 2);
+  CHECK(*part(t, "reached").as_bool());
+  const auto dump = run_lathe({"dump", out});
+  CHECK(dump.out.find("lineage_root") != std::string::npos);
 }
 
 TEST_CASE("a network without zeros stays as it is") {

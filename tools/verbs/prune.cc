@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "tools/model.h"
 #include "tools/pruning.h"
+#include "tools/round_flags.h"
 #include "tools/verb.h"
 #include "tools/zero_removal.h"
 
@@ -15,6 +16,7 @@ struct Options {
   std::string output, criterion = "l1", by = "time", residue;
   bool plan = false, zeros = false, json = false;
   PruneRequest request;
+  RoundFlags rounds;
   SessionFlags session;
   ImportFlags import;
 };
@@ -32,6 +34,18 @@ Result<void> run_zeros(const Options& o, const Graph& graph) {
   return {};
 }
 
+// Cuts, trains and evaluates in turns.
+Result<void> run_rounds(const Options& o, const PruneRequest& request, const Graph& graph) {
+  if (o.output.empty()) return fail(Code::kInvalidArgument, "rounds train a network: give -o out.lathe to keep it");
+  LATHE_TRY(const RoundsOutcome outcome, o.rounds.run(graph, request, o.output, o.import));
+  LATHE_CHECK_OK(write_model(o.output, outcome.graph));
+  if (o.json)
+    std::printf("%s\n", to_json(rounds_json(outcome)).c_str());
+  else
+    std::printf("%swrote %s\n", rounds_text(outcome, o.rounds.options()).c_str(), o.output.c_str());
+  return {};
+}
+
 Result<void> run(const Options& o) {
   if (o.output.empty() && !o.plan) return fail(Code::kInvalidArgument, "give -o out.lathe, or --plan to see what would go");
   if (!o.output.empty()) LATHE_CHECK_OK(check_writable(o.output));
@@ -44,6 +58,7 @@ Result<void> run(const Options& o) {
   LATHE_TRY(request.session, o.session.options());
   LATHE_TRY(const Graph graph, load_graph(request.model, o.import));
   if (o.zeros) return run_zeros(o, graph);
+  if (o.rounds.given()) return run_rounds(o, request, graph);
   LATHE_TRY(const PruneOutcome outcome, prune_model(graph, request));
   if (!o.output.empty()) LATHE_CHECK_OK(write_model(o.output, outcome.graph));
   if (o.json) {
@@ -103,6 +118,7 @@ Action setup(Arguments& args) {
   args.option("--batch", r.batch, "samples per run when measuring").show_default().positive();
   args.option("--seconds", r.seconds, "how long to measure a network").show_default().range(0.01, 3600.0);
   args.option("--cost-table", r.cost_table, "file that measured times are taken from and added to");
+  o->rounds.add_to(args);
   args.flag("--json", o->json, "print JSON");
   o->session.add_to(args);
   o->import.add_to(args);
