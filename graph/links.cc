@@ -3,11 +3,13 @@
 #include <algorithm>
 
 namespace lathe {
-namespace {
-
-bool known(const Links& l, AxisRef at) { return l.extent(at).has_value(); }
-
-}  // namespace
+int64_t axis_positions(const DimTable& dims, Dim extent) {
+  if (const auto value = dims.value(extent)) return *value;
+  // The table's form of a product has the constant factor last.
+  const DimNode& node = dims.node(extent);
+  if (node.op != DimOp::kMul) return 0;
+  return dims.value(Dim{static_cast<uint32_t>(node.b)}).value_or(0);
+}
 
 Dim Links::dim(AxisRef at) const {
   const TensorType& type = at.result ? out[at.index] : *in[at.index].type;
@@ -16,15 +18,15 @@ Dim Links::dim(AxisRef at) const {
 
 std::optional<int64_t> Links::extent(AxisRef at) const { return dims.value(dim(at)); }
 
+int64_t Links::positions(AxisRef at) const { return axis_positions(dims, dim(at)); }
+
 void Links::same(AxisRef a, AxisRef b) {
-  const auto count = extent(a);
   mentioned_.insert(mentioned_.end(), {a, b});
-  if (count && count == extent(b)) {
-    same_.push_back({.a = a, .b = b, .count = *count});
+  if (dim(a) == dim(b)) {
+    same_.push_back({.a = a, .b = b, .count = positions(a)});
     return;
   }
-  for (const AxisRef at : {a, b})
-    if (known(*this, at)) frozen_.push_back({at, "meets an axis of unknown extent"});
+  for (const AxisRef at : {a, b}) frozen(at, "meets an axis of unknown extent");
 }
 
 void Links::same(const SameLink& link) {
@@ -33,19 +35,30 @@ void Links::same(const SameLink& link) {
 }
 
 void Links::merge(std::vector<AxisRef> a, std::vector<AxisRef> b) {
-  bool all = true;
-  for (const auto* side : {&a, &b})
-    for (const AxisRef at : *side) {
-      mentioned_.push_back(at);
-      all = all && known(*this, at);
-    }
-  if (all) {
-    merged_.push_back({std::move(a), std::move(b)});
+  mentioned_.insert(mentioned_.end(), a.begin(), a.end());
+  mentioned_.insert(mentioned_.end(), b.begin(), b.end());
+  // A symbol in front of both sides, a batch, runs outside of the positions of what follows.
+  const auto symbols = [&](AxisRef at) {
+    const int64_t count = extent(at) ? extent(at).value() : std::max<int64_t>(positions(at), 1);
+    return dims.floordiv(dim(at), dims.constant(std::max<int64_t>(count, 1)));
+  };
+  const auto constant_from = [&](const std::vector<AxisRef>& side, size_t first) {
+    return std::all_of(side.begin() + static_cast<std::ptrdiff_t>(first), side.end(),
+                       [&](AxisRef at) { return extent(at).has_value(); });
+  };
+  const bool plain = constant_from(a, 0) && constant_from(b, 0);
+  const bool batched =
+      !plain && !extent(a[0]) && !extent(b[0]) && symbols(a[0]) == symbols(b[0]) && constant_from(a, 1) && constant_from(b, 1);
+  if (!plain && !batched) {
+    for (const auto* side : {&a, &b})
+      for (const AxisRef at : *side) frozen(at, "is reshaped together with an axis of unknown extent");
     return;
   }
-  for (const auto* side : {&a, &b})
-    for (const AxisRef at : *side)
-      if (known(*this, at)) frozen_.push_back({at, "is reshaped together with an axis of unknown extent"});
+  for (auto* side : {&a, &b})
+    if (positions((*side)[0]) == 0) side->erase(side->begin());
+  if (a.empty() || b.empty()) return;
+  if (a.size() == 1 && b.size() == 1) same_.push_back({.a = a[0], .b = b[0], .count = positions(a[0])});
+  else merged_.push_back({std::move(a), std::move(b)});
 }
 
 void Links::makes(AxisRef weight, AxisRef result) {
@@ -56,19 +69,21 @@ void Links::makes(AxisRef weight, AxisRef result) {
 void Links::role(AxisRef at, LinkRole role) { roles_.push_back({at, role}); }
 
 void Links::reduced(AxisRef at) {
+  if (!extent(at)) return frozen(at, "a sum runs over an axis of unknown extent");
   mentioned_.push_back(at);
   reduced_.push_back(at);
   role(at, LinkRole::kInput);
 }
 
 void Links::averaged(AxisRef at) {
+  if (!extent(at)) return frozen(at, "a mean runs over an axis of unknown extent");
   mentioned_.push_back(at);
   averaged_.push_back(at);
 }
 
 void Links::frozen(AxisRef at, std::string why) {
   mentioned_.push_back(at);
-  if (known(*this, at)) frozen_.push_back({at, std::move(why)});
+  if (positions(at) > 0) frozen_.push_back({at, std::move(why)});
 }
 
 void Links::segments(AxisRef at, int64_t count) { segments_.push_back({at, count}); }

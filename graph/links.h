@@ -81,6 +81,10 @@ struct AbsorbLink {
   bool exact = true;
 };
 
+// How many positions an axis has: its extent if that is constant; c for an extent of c times symbols, position i being every
+// index that is i modulo c (heads within a batch); 0 for others.
+int64_t axis_positions(const DimTable& dims, Dim extent);
+
 class Links {
  public:
   Links(DimTable& dims_of, std::span<const OperandView> operands, std::span<const TensorType> results, const Attrs& attributes)
@@ -95,6 +99,7 @@ class Links {
   Dim dim(AxisRef at) const;
   size_t rank(size_t operand) const { return in[operand].type->dims.size(); }
   std::optional<int64_t> extent(AxisRef at) const;  // if it is constant
+  int64_t positions(AxisRef at) const;              // axis_positions() of its dim
   bool has(size_t operand) const { return operand < in.size() && in[operand]; }
 
   // What it says. Axes of unknown extent have no positions; where one side of a link has and the other has not, the positions

@@ -112,14 +112,23 @@ class Cutter {
       numbers = numbers && out_.dims().value(elements[i]).has_value();
     }
     if (!changed) return to_[old];
-    if (!numbers) return joined(node, to_[old], elements);
+    if (!numbers) return joined(node, to_[old], elements, *now);
     std::vector<int64_t> values;
     for (const Dim d : elements) values.push_back(*out_.dims().value(d));
     return integers(graph_.value(old).name, graph_.value(old).type.dtype, values);
   }
 
-  // `target` with the elements that are numbers replaced.
-  Result<ValueId> joined(const Node& node, ValueId target, const std::vector<Dim>& elements) {
+  // `target` with the elements that are numbers replaced; of the others, `now`, one may change and is left open.
+  Result<ValueId> joined(const Node& node, ValueId target, const std::vector<Dim>& elements, const std::vector<Dim>& now) {
+    std::vector<int64_t> open;
+    bool changed = false;
+    for (size_t i = 0; i < elements.size(); ++i) {
+      open.push_back(out_.dims().value(elements[i]).value_or(-1));
+      changed = changed || (open[i] == -1 && elements[i] != now[i]);
+    }
+    if (changed && std::count(open.begin(), open.end(), -1) > 1)
+      return fail(Code::kUnsupported, "node '" + node.name + "': several sizes that the network computes would change");
+    if (changed) return integers(out_.value(target).name, out_.value(target).type.dtype, open);
     std::vector<ValueId> pieces;
     for (size_t i = 0; i < elements.size(); ++i) {
       const std::string stem = node.name + ":target" + std::to_string(i);

@@ -20,7 +20,8 @@ using MemberRole = LinkRole;
 struct Member {
   ValueId value = kNoId;
   uint32_t axis = 0;
-  // By channel of the group: the indices along `axis` that go with it, ascending. The weight of a grouped layer has other input
+  // By channel of the group: the indices along `axis` that go with it, ascending; where the extent is c times symbols, an index i
+  // stands for all that are i modulo c. The weight of a grouped layer has other input
   // channels in each of its groups: there, and only there (parts > 1), index i means i % extent for the outputs of group i /
   // extent.
   std::vector<std::vector<int64_t>> indices;

@@ -124,6 +124,11 @@ class Masker {
 
   // The node on what stays, in place of the node.
   Result<void> narrow(NodeId id, const Node& node) {
+    for (const ValueId v : node.inputs)
+      for (uint32_t axis = 0; v != kNoId && axis < graph_.value(v).type.dims.size(); ++axis)
+        if (!removal_.gone(v, axis).empty() && !graph_.dims().value(graph_.value(v).type.dims[axis]))
+          return fail(Code::kUnsupported,
+                      "node '" + node.name + "' averages beside an axis of unknown extent, which cannot be masked");
     if (node.outputs.size() != 1)
       return fail(Code::kUnsupported, "node '" + node.name + "' with several results cannot be masked");
     std::vector<ValueId> inputs;

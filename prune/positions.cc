@@ -54,7 +54,7 @@ void Positions::allocate() {
 }
 
 int64_t Positions::count(ValueId value, uint32_t axis) const {
-  return graph_.dims().value(graph_.value(value).type.dims[axis]).value_or(0) * parts(value, axis);
+  return axis_positions(graph_.dims(), graph_.value(value).type.dims[axis]) * parts(value, axis);
 }
 
 uint32_t Positions::parts(ValueId value, uint32_t axis) const {

@@ -48,7 +48,7 @@ Narrowed Removal::narrowed(const Graph& graph, const Node& node) const {
     const std::vector<Dim>& dims = graph.value(v).type.dims;
     for (size_t axis = 0; axis < dims.size(); ++axis) {
       const auto a = static_cast<uint32_t>(axis);
-      if (gone(v, a).empty() || parts(v, a) > 1) continue;
+      if (gone(v, a).empty() || parts(v, a) > 1 || !graph.dims().value(dims[axis])) continue;
       out.remove(result ? out_axis(axis, index) : in_axis(index, axis), graph.dims().value(dims[axis]).value_or(0), gone(v, a));
     }
   };
@@ -68,8 +68,11 @@ TensorType Removal::type(const Graph& graph, ValueId value) const {
   for (size_t axis = 0; axis < type.dims.size(); ++axis) {
     const auto a = static_cast<uint32_t>(axis);
     if (gone(value, a).empty()) continue;
-    const int64_t extent = graph.dims().value(type.dims[axis]).value_or(0);
-    type.dims[axis] = graph.dims().constant(extent - static_cast<int64_t>(gone(value, a).size()) / parts(value, a));
+    // Of an extent of positions times symbols, the symbols stay.
+    DimTable& dims = graph.dims();
+    const int64_t positions = axis_positions(dims, type.dims[axis]);
+    const int64_t left = positions - static_cast<int64_t>(gone(value, a).size()) / parts(value, a);
+    type.dims[axis] = dims.mul(dims.floordiv(type.dims[axis], dims.constant(positions)), dims.constant(left));
   }
   return type;
 }
@@ -144,7 +147,7 @@ namespace {
 bool fits(const Graph& graph, const Member& m, uint32_t channels) {
   if (m.value >= graph.value_count() || graph.value(m.value).dead || m.axis >= graph.value(m.value).type.dims.size())
     return false;
-  const int64_t extent = graph.dims().value(graph.value(m.value).type.dims[m.axis]).value_or(0) * m.parts;
+  const int64_t extent = axis_positions(graph.dims(), graph.value(m.value).type.dims[m.axis]) * m.parts;
   if (m.indices.size() != channels) return false;
   return std::all_of(m.indices.begin(), m.indices.end(), [&](const std::vector<int64_t>& list) {
     return std::all_of(list.begin(), list.end(), [&](int64_t i) { return i >= 0 && i < extent; });

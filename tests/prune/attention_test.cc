@@ -172,6 +172,23 @@ void batch_with_heads(Net& n) {
   n.output(n.linear("classes", n.node("sum", "Add", {x, y}), kWidth, 3));
 }
 
+// The same with a batch that is a symbol: an axis of N * 4.
+void symbolic_batch_with_heads(Net& n) {
+  const std::string x = n.linear("in", n.input("x", "f32[N,6,8]"), 8, kWidth);
+  const std::string qkv = n.linear("qkv", n.transpose("turned", x, "1,0,2"), kWidth, 3 * kWidth);
+  std::vector<std::string> parts;
+  for (int64_t i = 0; i < 3; ++i) {
+    const std::string name = "part" + std::to_string(i);
+    const std::string together = n.reshape(name, n.slice(name + "_slice", qkv, 2, i * kWidth, (i + 1) * kWidth), {6, -1, kDepth});
+    parts.push_back(n.reshape(name + "_heads", n.transpose(name + "_t", together, "1,0,2"), {-1, kHeads, 6, kDepth}));
+  }
+  const std::string scores = n.node("scores", "MatMul", {parts[0], parts[1]}, "b_perm=[0,1,3,2]");
+  const std::string o = n.node("context", "MatMul", {n.node("attention", "Softmax", {scores}, "axis=3"), parts[2]});
+  const std::string rows = n.reshape("rows", n.transpose("back", o, "2,0,1,3"), {-1, kWidth});
+  const std::string y = n.transpose("y", n.reshape("apart", n.linear("proj", rows, kWidth, kWidth), {6, -1, kWidth}), "1,0,2");
+  n.output(n.linear("classes", n.node("sum", "Add", {x, y}), kWidth, 3));
+}
+
 struct Structure {
   const char* what;
   void (*build)(Net&);
@@ -185,6 +202,7 @@ const Structure kStructures[] = {
     {"Swin's patch merging and window attention", swin, "stem 8 averaged\nreduction 16 averaged\nqkv 4 heads\nclasses 3" + kLast},
     {"targets computed from symbolic sizes", computed_targets, "in 16\nq 4 heads\nclasses 3" + kLast},
     {"batch and heads in one axis", batch_with_heads, "in 16\nqkv 4 heads\nclasses 3" + kLast},
+    {"a symbolic batch and heads in one axis", symbolic_batch_with_heads, "in 16\nqkv 4 heads\nclasses 3" + kLast},
     {"Einsum and a norm written out", einsum, "in 16 averaged\nq 4 heads\nproj 8\nclasses 3" + kLast},
 };
 
