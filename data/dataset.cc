@@ -10,6 +10,7 @@
 #include "base/cancel.h"
 #include "base/random.h"
 #include "data/csv.h"
+#include "data/folder.h"
 #include "data/npy.h"
 #include "data/overlap.h"
 #include "data/samples.h"
@@ -67,16 +68,16 @@ class DatasetLoader {
   }
 
  private:
-  // Image folders name their classes; without a list in the description, those of all splits in sorted order.
+  // Folders name their classes; without a list in the description, those of all splits in sorted order.
   Result<void> find_class_names() {
     const DatasetDescription& d = out_.description_;
     out_.classes_ = d.classes;
-    if (d.format != DataFormat::kImageFolder || !d.classes.empty()) return {};
+    if (!reads_folders(d.format) || !d.classes.empty()) return {};
     std::set<std::string> names;
     for (const SplitDescription& split : d.splits)
       for (const std::string& root : split.paths[0]) {
-        LATHE_TRY(const auto folders, class_folders(root));
-        names.insert(folders.begin(), folders.end());
+        LATHE_TRY(const FolderListing listing, list_folder(d, root));
+        for (const ClassPlace& c : listing.classes) names.insert(c.name);
       }
     out_.classes_.assign(names.begin(), names.end());
     return {};
@@ -103,6 +104,7 @@ class DatasetLoader {
     const uint64_t count = split.inputs_[0]->count();
     LATHE_TRY(split.indices_, choose(description, count, d));
     for (size_t i = 0; i < d.inputs.size(); ++i) LATHE_CHECK_OK(add_preprocessor(i, &split));
+    for (const GroupColumn& column : loaded.groups) LATHE_CHECK_OK(add_group(column, &split));
     if (!description.groups_path.empty()) LATHE_CHECK_OK(add_groups(description.groups_path, count, &split));
     if (!description.targets_path.empty()) LATHE_CHECK_OK(add_targets(description.targets_path, count, &split));
     out_.splits_.push_back(std::move(split));
@@ -123,7 +125,7 @@ class DatasetLoader {
     return {};
   }
 
-  // One line per sample of the split's files; the split keeps those of its samples.
+  // One line per sample of the split's files.
   static Result<void> add_groups(const std::string& path, uint64_t count, DataSplit* split) {
     LATHE_TRY(const CsvTable table, read_csv(path));
     if (table.rows.size() != count)
@@ -131,9 +133,20 @@ class DatasetLoader {
                   path + ": " + std::to_string(table.rows.size()) + " lines of groups for " + std::to_string(count) + " samples");
     for (size_t c = 0; c < table.columns.size(); ++c) {
       GroupColumn column{table.columns[c], {}};
-      for (const uint32_t i : split->indices_) column.values.push_back(table.rows[i][c]);
-      split->groups_.push_back(std::move(column));
+      for (const auto& row : table.rows) column.values.push_back(row[c]);
+      LATHE_CHECK_OK(add_group(column, split));
     }
+    return {};
+  }
+
+  // `column`: of all samples of the split's files; the split keeps those of its own.
+  static Result<void> add_group(const GroupColumn& column, DataSplit* split) {
+    for (const GroupColumn& other : split->groups_)
+      if (other.name == column.name)
+        return fail(Code::kInvalidArgument, "split '" + split->name_ + "' has two groups of the name '" + column.name + "'");
+    GroupColumn own{column.name, {}};
+    for (const uint32_t i : split->indices_) own.values.push_back(column.values[i]);
+    split->groups_.push_back(std::move(own));
     return {};
   }
 

@@ -1,6 +1,6 @@
 // Data sets described by a TOML file (data/README.md has the keys and an example of each format).
 //
-// Samples are read once, kept as the files store them and preprocessed on access; pictures of an image folder are decoded on
+// Samples are read once, kept as the files store them and preprocessed on access; pictures and sounds of folders are decoded on
 // access. A Dataset is immutable after load() and shared between threads.
 #pragma once
 #include <cstdint>
@@ -26,12 +26,6 @@ struct DataInput {
   DType dtype = DType::kF32;
   std::vector<int64_t> dims;  // per sample, without batch
   uint64_t bytes = 0;         // per sample
-};
-
-// Columns that describe the samples (user, hour, device), as text.
-struct GroupColumn {
-  std::string name;
-  std::vector<std::string> values;  // one per sample of the split
 };
 
 class DataSplit {

@@ -2,9 +2,12 @@
 // recognises something wins, and one writer turns the guess into TOML.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "base/file.h"
 #include "data/csv.h"
@@ -12,7 +15,7 @@
 #include "data/idx.h"
 #include "data/image.h"
 #include "data/npy.h"
-#include "data/samples.h"
+#include "data/sound.h"
 #include "data/tensor.h"
 
 namespace lathe {
@@ -142,14 +145,45 @@ Result<std::optional<Guess>> guess_cifar(const Listing& listing) {
   return g;
 }
 
-bool has_pictures(const std::string& folder) {
+using NameTest = bool (*)(const std::string& path);
+
+// Files that `wanted` knows, in the folder itself.
+std::vector<std::string> files_of(const std::string& folder, NameTest wanted) {
+  std::vector<std::string> out;
   const auto inside = list(folder);
-  return inside && std::any_of(inside->files.begin(), inside->files.end(), has_image_extension);
+  if (inside) std::copy_if(inside->files.begin(), inside->files.end(), std::back_inserter(out), wanted);
+  return out;
 }
 
-bool has_class_folders(const std::string& folder) {
-  const auto inside = list(folder);
-  return inside && std::any_of(inside->folders.begin(), inside->folders.end(), has_pictures);
+// Paths of splits below a folder whose samples are files, by the folders' names: "train/class/file", or the folder itself. With
+// `flat`, folders of files without classes are splits, too, if one is called test. *example: some of the files.
+std::map<std::string, Found> folder_splits(const Listing& listing, const std::string& path, NameTest wanted, bool flat,
+                                           std::vector<std::string>* example) {
+  std::map<std::string, Found> out;
+  const auto add = [&](const std::string& name, const std::string& folder, std::vector<std::string> files) {
+    out[name].paths.push_back(folder);
+    if (example->empty()) *example = std::move(files);
+  };
+  for (const std::string& folder : listing.folders) {
+    const auto inside = list(folder);
+    for (const std::string& deeper : inside ? inside->folders : std::vector<std::string>())
+      if (auto files = files_of(deeper, wanted); !files.empty()) {
+        add(split_of(folder), folder, std::move(files));
+        break;
+      }
+  }
+  if (out.empty() && flat && std::any_of(listing.folders.begin(), listing.folders.end(),
+                                         [](const std::string& f) { return split_of(f) == "test"; })) {
+    for (const std::string& folder : listing.folders)
+      if (auto files = files_of(folder, wanted); !files.empty()) add(split_of(folder), folder, std::move(files));
+  }
+  if (!out.empty()) return out;
+  std::vector<std::string> here;
+  std::copy_if(listing.files.begin(), listing.files.end(), std::back_inserter(here), wanted);
+  for (const std::string& folder : listing.folders)
+    if (here.empty()) here = files_of(folder, wanted);
+  if (!here.empty()) add("train", path, std::move(here));
+  return out;
 }
 
 Result<std::optional<Guess>> guess_image_folder(const Listing& listing, const std::string& path) {
@@ -157,12 +191,51 @@ Result<std::optional<Guess>> guess_image_folder(const Listing& listing, const st
   g.format = "image-folder";
   g.preprocess = byte_image_lines("three numbers, red, green, blue");
   g.preprocess.push_back("resize = [224, 224]   # height, width of the network's input; bilinear");
-  for (const std::string& folder : listing.folders)
-    if (has_class_folders(folder)) g.splits[split_of(folder)].paths.push_back(folder);
-  const bool classes_here = std::any_of(listing.folders.begin(), listing.folders.end(), has_pictures);
-  const bool pictures_here = std::any_of(listing.files.begin(), listing.files.end(), has_image_extension);
-  if (g.splits.empty() && (classes_here || pictures_here)) g.splits["train"].paths.push_back(path);
+  std::vector<std::string> example;
+  g.splits = folder_splits(listing, path, has_image_extension, false, &example);
   if (g.splits.empty()) return std::nullopt;
+  return g;
+}
+
+// "{label}_{}_{}" if all names have as many parts between '_' and their first parts repeat; else "".
+std::string name_pattern(const std::vector<std::string>& files) {
+  std::optional<ptrdiff_t> parts;
+  std::set<std::string> labels;
+  for (const std::string& path : files) {
+    const std::string name = stdfs::path(path).stem().string();
+    const ptrdiff_t found = std::count(name.begin(), name.end(), '_');
+    if (found == 0 || parts.value_or(found) != found) return "";
+    parts = found;
+    labels.insert(name.substr(0, name.find('_')));
+  }
+  if (labels.size() * 2 > files.size()) return "";
+  std::string out = "{label}";
+  for (ptrdiff_t i = 0; i < parts.value_or(0); ++i) out += "_{}";
+  return out;
+}
+
+Result<std::optional<Guess>> guess_wav_folder(const Listing& listing, const std::string& path) {
+  Guess g;
+  g.format = "wav-folder";
+  std::vector<std::string> example;
+  g.splits = folder_splits(listing, path, has_sound_extension, true, &example);
+  if (g.splits.empty()) return std::nullopt;
+  LATHE_TRY(SoundForm form, sound_form_of(example[0]));
+  double longest = form.seconds;
+  for (size_t i = 1; i < std::min<size_t>(example.size(), 100); ++i) {
+    LATHE_TRY(const SoundForm other, sound_form_of(example[i]));
+    longest = std::max(longest, other.seconds);
+    form.mono = form.mono && other.mono;
+  }
+  const std::string pattern = name_pattern(example);
+  if (!pattern.empty())
+    g.head.push_back("file_name = " + quote(pattern) + "   # what names of files hold; {speaker} instead of {} makes groups");
+  g.preprocess = {"rate = " + std::to_string(form.rate) + "   # of the files, samples per second",
+                  "seconds = " + std::to_string(std::ceil(longest * 10) / 10).substr(0, 5) + "   # longer sounds lose their end",
+                  std::string(form.mono ? "# " : "") + "mono = true   # several channels become their mean",
+                  "features = \"log-mel\"   # or \"mfcc\", or \"samples\"",
+                  "# window = 0.025, hop = 0.01 (seconds), mels = 40 and others follow: data/README.md",
+                  "layout = \"nchw\"   # [1, frames, mels]; or \"nhwc\", or \"as-is\" for [frames, mels]"};
   return g;
 }
 
@@ -296,11 +369,14 @@ Result<std::string> dataset_init(const std::string& path, const std::string& tom
   if (!guess) {
     LATHE_TRY(guess, guess_image_folder(listing, path));
   }
+  if (!guess) {
+    LATHE_TRY(guess, guess_wav_folder(listing, path));
+  }
   if (!guess)
     return fail(
         Code::kInvalidArgument,
         "'" + path +
-            "': no idx, CIFAR, npz, npy, csv or picture files found; describe it by hand (format raw takes any dense array)");
+            "': no idx, CIFAR, npz, npy, csv, picture or sound files found; describe it by hand (format raw takes any dense array)");
   return Writer(toml_folder).write(*guess, path);
 }
 

@@ -8,12 +8,13 @@
 #include "base/file.h"
 #include "base/toml.h"
 #include "data/csv.h"
+#include "data/folder.h"
 #include "data/tensor.h"
 
 namespace lathe {
 namespace {
 
-constexpr std::array<const char*, 6> kFormats = {"image-folder", "cifar-bin", "idx", "npz", "raw", "csv"};
+constexpr std::array<const char*, 7> kFormats = {"image-folder", "cifar-bin", "idx", "npz", "raw", "csv", "wav-folder"};
 constexpr std::array<const char*, 4> kSplitNames = {"train", "calib", "val", "test"};
 constexpr std::array<const char*, 4> kAxesNames = {"plain", "hw", "chw", "hwc"};
 constexpr int64_t kMaxDim = INT32_MAX;
@@ -87,6 +88,36 @@ Result<double> read_scale(TableReader& r) {
   return *top / *bottom;
 }
 
+// The keys of sound: without `rate` there must be none.
+Result<SoundForm> read_sound_form(TableReader& r) {
+  SoundForm out;
+  if (r.get("rate") == nullptr) return out;
+  LATHE_TRY(const int64_t rate, r.integer_or("rate", 1, 1 << 20, 1));
+  out.rate = static_cast<int32_t>(rate);
+  LATHE_TRY(out.seconds, r.number_or("seconds", 0));
+  if (r.get("seconds") != nullptr && !(out.seconds * out.rate >= 1 && out.seconds <= 3600))
+    return r.error(*r.get("seconds"), "'seconds' must be at least one sample and at most 3600");
+  LATHE_TRY(out.mono, r.boolean_or("mono", false));
+  LATHE_TRY(const size_t features, choice(r, "features", kSoundFeatureNames, "samples"));
+  out.features = static_cast<SoundFeatures>(features);
+  if (out.features == SoundFeatures::kSamples) return out;
+  LATHE_TRY(out.window, r.number_or("window", out.window));
+  LATHE_TRY(out.hop, r.number_or("hop", out.hop));
+  int64_t fft = 2;  // the next power of two
+  while (static_cast<double>(fft) < out.window * out.rate && fft < INT32_MAX / 2) fft *= 2;
+  LATHE_TRY(fft, r.integer_or("fft", 2, INT32_MAX, fft));
+  LATHE_TRY(const int64_t mels, r.integer_or("mels", 1, INT32_MAX, out.mels));
+  LATHE_TRY(out.low, r.number_or("low", out.low));
+  LATHE_TRY(out.high, r.number_or("high", out.rate / 2.0));
+  LATHE_TRY(out.floor, r.number_or("floor", out.floor));
+  out.fft = static_cast<int32_t>(fft);
+  out.mels = static_cast<int32_t>(mels);
+  if (out.features != SoundFeatures::kMfcc) return out;
+  LATHE_TRY(const int64_t coefficients, r.integer_or("coefficients", 1, INT32_MAX, out.coefficients));
+  out.coefficients = static_cast<int32_t>(coefficients);
+  return out;
+}
+
 Result<Preprocessing> read_preprocessing(const Tree& value, const std::string& where) {
   LATHE_TRY(TableReader r, TableReader::open(value, where));
   Preprocessing p;
@@ -115,6 +146,7 @@ Result<Preprocessing> read_preprocessing(const Tree& value, const std::string& w
     p.height = static_cast<int32_t>(size[0]);
     p.width = static_cast<int32_t>(size[1]);
   }
+  LATHE_TRY(p.sound, read_sound_form(r));
   LATHE_CHECK_OK(r.finish());
   return p;
 }
@@ -144,6 +176,10 @@ Result<void> read_input_keys(TableReader& r, DataFormat format, InputDescription
   const bool resizes = input->preprocessing.height != 0;
   if (resizes && format != DataFormat::kImageFolder)
     return r.error(*r.get("preprocess"), std::string("'resize' is for format image-folder, this is ") + format_name(format));
+  const bool sounds = input->preprocessing.sound.rate != 0, wants_sound = format == DataFormat::kWavFolder;
+  if (sounds && !wants_sound)
+    return r.error(*r.get("preprocess"), std::string("'rate' is for format wav-folder, this is ") + format_name(format));
+  if (!sounds && wants_sound) return fail(Code::kInvalidArgument, r.where() + ": format wav-folder needs 'rate' in [preprocess]");
   return {};
 }
 
@@ -221,8 +257,7 @@ Result<SplitDescription> read_split(const Tree& value, const std::string& name, 
   split.line = value.line();
   LATHE_CHECK_OK(read_paths(r, d, expander, &split));
   LATHE_CHECK_OK(read_part(r, &split));
-  const bool labels_inside =
-      d.format == DataFormat::kCifarBin || d.format == DataFormat::kImageFolder || d.format == DataFormat::kCsv;
+  const bool labels_inside = d.format == DataFormat::kCifarBin || reads_folders(d.format) || d.format == DataFormat::kCsv;
   if (const Tree* labels = r.get("labels")) {
     if (labels_inside) return r.error(*labels, std::string("format ") + format_name(d.format) + " holds its own labels");
     LATHE_TRY(const auto texts, r.strings("labels"));
@@ -301,6 +336,13 @@ Result<DatasetDescription> parse_description(std::string_view toml, const std::s
   }
   if (d.format == DataFormat::kCsv) {
     LATHE_TRY(d.label_column, r.string_or("label_column", ""));
+  }
+  if (reads_folders(d.format)) {
+    LATHE_TRY(d.file_name, r.string_or("file_name", ""));
+    LATHE_TRY(d.file_column, r.string_or("file_column", "file"));
+    LATHE_TRY(d.label_column, r.string_or("label_column", "label"));
+    const auto pattern = parse_name_pattern(d.file_name);
+    if (!pattern) return r.error(*r.get("file_name"), pattern.error().message);
   }
   if (d.format == DataFormat::kRaw) {
     LATHE_TRY(const std::string dtype, r.string_or("label_dtype", "u8"));

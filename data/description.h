@@ -11,9 +11,17 @@
 
 namespace lathe {
 
-enum class DataFormat : uint8_t { kImageFolder, kCifarBin, kIdx, kNpz, kRaw, kCsv };
+enum class DataFormat : uint8_t { kImageFolder, kCifarBin, kIdx, kNpz, kRaw, kCsv, kWavFolder };
 // "image-folder", "cifar-bin", ...
 const char* format_name(DataFormat format);
+// Whether each sample is a file, in folders or lists.
+constexpr bool reads_folders(DataFormat format) { return format == DataFormat::kImageFolder || format == DataFormat::kWavFolder; }
+
+// Columns that describe the samples (user, hour, device), as text.
+struct GroupColumn {
+  std::string name;
+  std::vector<std::string> values;  // one per sample
+};
 
 struct InputDescription {
   std::string name;
@@ -43,7 +51,9 @@ struct DatasetDescription {
   std::vector<SplitDescription> splits;  // in the order train, calib, val, test
   std::vector<std::string> classes;      // names in the order of labels; may be empty
   std::string label_key;                 // npz
-  std::string label_column;              // csv
+  std::string label_column;              // csv; lists of files
+  std::string file_column;               // lists of files
+  std::string file_name;                 // folders: what names of files hold, "{label}_{speaker}_{}"; may be empty
   DType label_dtype = DType::kU8;        // raw label files
   int64_t label_bytes = 1;               // cifar-bin: 2 for CIFAR-100, whose second byte is the label
   uint64_t seed = 0;

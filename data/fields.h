@@ -1,5 +1,7 @@
 // Pieces of the one-line text forms (key=value fields) under which preprocessing and augmentation are stored, hashed and given.
 #pragma once
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <string>
 #include <string_view>
@@ -19,6 +21,15 @@ bool parse_number(std::string_view text, T* out) {
 
 // Parts between separators; nothing for an empty text, and none after a separator at the end.
 std::vector<std::string_view> split_text(std::string_view text, char separator);
+
+// The enumerator at whose place the name stands.
+template <class Enum, size_t n>
+bool parse_name(std::string_view text, const std::array<const char*, n>& names, Enum* out) {
+  const auto it = std::find(names.begin(), names.end(), text);
+  if (it == names.end()) return false;
+  *out = static_cast<Enum>(it - names.begin());
+  return true;
+}
 
 // Appends the numbers between separators.
 template <class T>

@@ -1,18 +1,10 @@
 #include "data/image_samples.h"
 
-#include <algorithm>
-#include <filesystem>
-#include <set>
-
-#include "base/cancel.h"
 #include "base/file.h"
 #include "data/image.h"
-#include "data/tensor.h"
 
 namespace lathe {
 namespace {
-
-namespace stdfs = std::filesystem;
 
 constexpr uint64_t kMaxImageFileBytes = uint64_t{256} << 20;
 
@@ -69,66 +61,12 @@ class ImageSamples : public Samples {
   int32_t channels_, resize_height_, resize_width_;
 };
 
-struct Listing {
-  std::vector<std::string> pictures, folders;  // names, sorted
-};
-
-Result<Listing> list(const std::string& path) {
-  Listing out;
-  std::error_code ec;
-  for (stdfs::directory_iterator it(path, ec), end; !ec && it != end; it.increment(ec)) {
-    const std::string name = it->path().filename().string();
-    if (name.starts_with('.')) continue;
-    std::error_code unreadable;
-    if (it->is_directory(unreadable)) {
-      out.folders.push_back(name);
-    } else if (has_image_extension(name)) {
-      out.pictures.push_back(name);
-    }
-  }
-  if (ec) return fail(Code::kIo, "cannot read folder '" + path + "': " + errno_text(ec.value()));
-  std::sort(out.pictures.begin(), out.pictures.end());
-  std::sort(out.folders.begin(), out.folders.end());
-  return out;
-}
-
-Result<void> add_root(const std::string& root, const std::vector<std::string>& classes, std::vector<std::string>* files,
-                      std::vector<int32_t>* labels) {
-  LATHE_TRY(const Listing top, list(root));
-  if (!top.folders.empty() && !top.pictures.empty())
-    return fail(Code::kInvalidArgument,
-                "folder '" + root + "' has picture '" + top.pictures[0] + "' beside class folder '" + top.folders[0] + "'");
-  for (const std::string& name : top.pictures) files->push_back(root + "/" + name);
-  for (const std::string& folder : top.folders) {
-    LATHE_CHECK_OK(check_cancelled());
-    const auto it = std::find(classes.begin(), classes.end(), folder);
-    if (it == classes.end()) return fail(Code::kInvalidArgument, "folder '" + root + "/" + folder + "' is no class of the set");
-    LATHE_TRY(const Listing inside, list(root + "/" + folder));
-    for (const std::string& name : inside.pictures) files->push_back(root + "/" + folder + "/" + name);
-    labels->resize(files->size(), static_cast<int32_t>(it - classes.begin()));
-  }
-  return {};
-}
-
 }  // namespace
 
-Result<std::vector<std::string>> class_folders(const std::string& path) {
-  LATHE_TRY(Listing top, list(path));
-  return std::move(top.folders);
-}
-
-Result<LoadedSamples> load_image_folders(const std::vector<std::string>& roots, const Preprocessing& p,
-                                         const std::vector<std::string>& classes) {
-  LoadedSamples out;
-  std::vector<std::string> files;
-  for (const std::string& root : roots) LATHE_CHECK_OK(add_root(root, classes, &files, &out.labels));
-  if (!out.labels.empty() && out.labels.size() != files.size())
-    return fail(Code::kInvalidArgument,
-                "folder '" + roots[0] + "' and those joined to it have pictures with and without class folders");
+Result<std::shared_ptr<const Samples>> make_image_samples(std::vector<std::string> files, const Preprocessing& p) {
   auto samples = std::make_shared<ImageSamples>(std::move(files), p);
   LATHE_CHECK_OK(samples->find_size());
-  out.inputs.push_back(std::move(samples));
-  return out;
+  return samples;
 }
 
 }  // namespace lathe

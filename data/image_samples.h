@@ -1,4 +1,4 @@
-// Pictures of an image folder, decoded on access. Internal to data/.
+// Picture files, decoded on access. Internal to data/.
 #pragma once
 #include <string>
 #include <vector>
@@ -7,8 +7,7 @@
 
 namespace lathe {
 
-// root/class/picture.png, or root/picture.png without labels; sorted by name. `p` gives size and channels.
-Result<LoadedSamples> load_image_folders(const std::vector<std::string>& roots, const Preprocessing& p,
-                                         const std::vector<std::string>& classes);
+// `p` gives size and channels.
+Result<std::shared_ptr<const Samples>> make_image_samples(std::vector<std::string> files, const Preprocessing& p);
 
 }  // namespace lathe

@@ -18,14 +18,6 @@ std::string list_text(const std::vector<double>& v) {
   return out;
 }
 
-template <class Enum>
-bool parse_name(std::string_view text, const std::array<const char*, 3>& names, Enum* out) {
-  const auto it = std::find(names.begin(), names.end(), text);
-  if (it == names.end()) return false;
-  *out = static_cast<Enum>(it - names.begin());
-  return true;
-}
-
 bool parse_size(std::string_view text, int32_t* height, int32_t* width) {
   std::vector<int32_t> size;
   if (!parse_list(text, 'x', &size) || size.size() != 2 || size[0] < 1 || size[1] < 1) return false;
@@ -48,7 +40,7 @@ bool set_field(std::string_view key, std::string_view text, Preprocessing* p) {
     if (dtype) p->dtype = *dtype;
     return dtype.has_value();
   }
-  return false;
+  return set_sound_field(key, text, &p->sound);
 }
 
 // A list of means or stds for c channels: none, one for all, or one each.
@@ -69,6 +61,7 @@ std::string to_text(const Preprocessing& p) {
   out += std::string(" color=") + kColorOrderNames[static_cast<size_t>(p.color)];
   out += std::string(" dtype=") + dtype_name(p.dtype);
   if (p.height != 0) out += " resize=" + std::to_string(p.height) + "x" + std::to_string(p.width);
+  out += to_text(p.sound);
   if (!p.shape.empty()) out += " shape=" + dims_text(p.shape);
   return out;
 }
@@ -154,8 +147,18 @@ Result<void> Preprocessor::bind_axes(const RawSample& raw) {
   return {};
 }
 
-Result<Preprocessor> Preprocessor::make(const Preprocessing& p, const RawSample& raw) {
+Result<Preprocessor> Preprocessor::make(const Preprocessing& p, const RawSample& stored) {
   Preprocessor out;
+  RawSample raw = stored;
+  if (p.sound.features != SoundFeatures::kSamples) {
+    if (stored.axes != RawAxes::kWave || stored.dims.size() != 1)
+      return fail(Code::kInvalidArgument, std::string("features ") + kSoundFeatureNames[static_cast<size_t>(p.sound.features)] +
+                                              " need sound of one channel (mono = true), these samples have shape " +
+                                              dims_text(stored.dims));
+    LATHE_TRY(FeatureExtractor features, FeatureExtractor::make(p.sound, stored.dims[0]));
+    raw = {DType::kF32, RawAxes::kHw, {features.frames(), features.values()}};
+    out.features_ = std::make_shared<const FeatureExtractor>(std::move(features));
+  }
   out.preprocessing_ = p;
   out.raw_ = raw;
   uint64_t bytes = 0;
@@ -247,6 +250,13 @@ Result<void> Preprocessor::apply_to_int(const std::byte* raw, T* out) const {
 }
 
 Result<void> Preprocessor::apply(const std::byte* raw, void* out) const {
+  if (features_ == nullptr) return apply_values(raw, out);
+  std::vector<float> values(static_cast<size_t>(features_->frames() * features_->values()));
+  features_->apply(reinterpret_cast<const float*>(raw), values.data());
+  return apply_values(reinterpret_cast<const std::byte*>(values.data()), out);
+}
+
+Result<void> Preprocessor::apply_values(const std::byte* raw, void* out) const {
   if (copy_) {
     std::memcpy(out, raw, bytes());
     return {};

@@ -2,13 +2,14 @@
 //
 //   value = ((raw - zero_point) * scale - mean[c]) / std[c]
 //
-// computed in double and rounded once to the input's dtype (to an integer: half to even; out of range is an error). The text form
+// (of sound, `raw` is a sample or a feature, data/sound_features.h) computed in double and rounded once to the input's dtype (to an integer: half to even; out of range is an error). The text form
 // is stored in the model; using a model with data of another form is an error. A Preprocessor is immutable and shared between
 // threads.
 #pragma once
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,6 +17,7 @@
 
 #include "base/hash.h"
 #include "base/result.h"
+#include "data/sound_features.h"
 #include "lathe/dtype.h"
 
 namespace lathe {
@@ -38,6 +40,7 @@ struct Preprocessing {
   // Images only; 0: as they are. Bilinear between the four nearest pixels, pixel centres at half-integers, no antialiasing, edges
   // repeated, the whole picture (aspect ratio is not kept), rounded to bytes: what OpenCV calls INTER_LINEAR.
   int32_t height = 0, width = 0;
+  SoundForm sound;             // of sound; its features are pictures of one channel, frames high, to all that comes after them
   std::vector<int64_t> shape;  // per sample, without batch; empty: what the layout gives
 
   bool operator==(const Preprocessing&) const = default;
@@ -103,8 +106,11 @@ class Preprocessor {
   Result<void> apply_to_int(const std::byte* raw, T* out) const;
   void apply_to_f32(const std::byte* raw, float* out) const;
 
+  Result<void> apply_values(const std::byte* raw, void* out) const;
+
   Preprocessing preprocessing_;
   RawSample raw_;
+  std::shared_ptr<const FeatureExtractor> features_;  // null: `raw` is what is stored
   std::vector<int64_t> dims_;
   uint64_t elems_ = 0;
   // Strides in elements of channel and pixel, in the stored and the network's order.

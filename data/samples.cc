@@ -6,8 +6,8 @@
 #include "base/cancel.h"
 #include "base/file.h"
 #include "data/csv.h"
+#include "data/folder.h"
 #include "data/idx.h"
-#include "data/image_samples.h"
 #include "data/labels.h"
 #include "data/npy.h"
 #include "data/tensor.h"
@@ -238,7 +238,8 @@ Result<LoadedSamples> load_inputs(const DatasetDescription& d, const SplitDescri
                                   const std::vector<std::string>& classes) {
   switch (d.format) {
     case DataFormat::kImageFolder:
-      return load_image_folders(split.paths[0], d.inputs[0].preprocessing, classes);
+    case DataFormat::kWavFolder:
+      return load_folders(d, split, classes);
     case DataFormat::kCifarBin:
       return load_cifar(d, split);
     case DataFormat::kIdx:

@@ -1,4 +1,4 @@
-// The stored samples of one input: arrays in memory, or the files of an image folder. Internal to data/.
+// The stored samples of one input: arrays in memory, or files that are decoded on access. Internal to data/.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -33,13 +33,11 @@ class Samples {
 struct LoadedSamples {
   std::vector<std::shared_ptr<const Samples>> inputs;  // as many samples in each
   std::vector<int32_t> labels;                         // empty, or one per sample
+  std::vector<GroupColumn> groups;                     // that the files themselves give
 };
 
 // Reads the files of one split. `classes`: names that labels may use. Errors name the file.
 Result<LoadedSamples> load_samples(const DatasetDescription& d, const SplitDescription& split,
                                    const std::vector<std::string>& classes);
-
-// Names of the class folders below an image folder, sorted; empty if it holds pictures only.
-Result<std::vector<std::string>> class_folders(const std::string& path);
 
 }  // namespace lathe

@@ -16,7 +16,7 @@ base=(
   libeigen3-dev libxsimd-dev doctest-dev libbenchmark-dev
   libflatbuffers-dev flatbuffers-compiler libprotozero-dev libexpected-dev
   libcli11-dev nlohmann-json3-dev libtomlplusplus-dev libspdlog-dev libfmt-dev
-  zlib1g-dev libpng-dev libjpeg62-turbo-dev libxxhash-dev
+  zlib1g-dev libpng-dev libjpeg62-turbo-dev libsndfile1-dev libkissfft-dev libxxhash-dev
   valgrind xz-utils
   dataset-fashion-mnist libonnx-testdata
 )

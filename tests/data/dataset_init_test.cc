@@ -7,6 +7,7 @@
 #include "damage.h"
 #include "data/dataset.h"
 #include "data/npy.h"
+#include "sound_file.h"
 #include "temp_folder.h"
 
 namespace lathe {
@@ -112,10 +113,39 @@ TEST_CASE("folders of pictures become splits by their names") {
   CHECK(contains(*toml, "resize = [224, 224]"));
 }
 
+#ifdef LATHE_AUDIO
+TEST_CASE("sounds give their rate and length, and their names the label") {
+  const TempFolder folder;
+  for (const char* split : {"train", "test"}) {
+    std::filesystem::create_directories(folder.file("d") + "/" + split);
+    for (int digit = 0; digit < 2; ++digit)
+      for (int i = 0; i < 10; ++i) {
+        const auto seed = static_cast<int16_t>(split[1] + 100 * digit + i);
+        const std::vector<int16_t> samples(static_cast<size_t>(400 + 10 * i), seed);
+        REQUIRE(write_file_atomic(folder.file("d") + "/" + split + "/" + std::to_string(digit) + "_ann_" + std::to_string(i) + ".wav",
+                                  test::wav_bytes(1000, 1, samples)));
+      }
+  }
+  const auto toml = dataset_init(folder.file("d"), folder.path());
+  REQUIRE_MESSAGE(toml, (toml ? "" : toml.error().message));
+  for (const char* line : {"format = \"wav-folder\"", "file_name = \"{label}_{}_{}\"", "rate = 1000 ", "seconds = 0.500 ", "# mono = true",
+                           "[split.train]\npaths = \"d/train\"", "[split.test]\npaths = \"d/test\""})
+    CHECK_MESSAGE(contains(*toml, line), line << " in " << *toml);
+  std::string usable = *toml;
+  usable.replace(usable.find("features = \"log-mel\""), 20, "features = \"samples\"");
+  usable.replace(usable.find("layout ="), 0, "# ");
+  REQUIRE(write_file_atomic(folder.file("set.toml"), usable));
+  const auto report = dataset_check(folder.file("set.toml"));
+  REQUIRE_MESSAGE(report, (report ? "" : report.error().message));
+  CHECK(report->classes == std::vector<std::string>{"0", "1"});
+  CHECK(report->problems.empty());
+}
+#endif
+
 TEST_CASE("a folder with nothing that it knows and a path that is not there are errors") {
   const TempFolder folder;
   REQUIRE(write_file_atomic(folder.file("readme.md"), "hello"));
-  CHECK(contains(dataset_init(folder.path(), ".").error().message, "no idx, CIFAR, npz, npy, csv or picture files found"));
+  CHECK(contains(dataset_init(folder.path(), ".").error().message, "no idx, CIFAR, npz, npy, csv, picture or sound files found"));
   CHECK(contains(dataset_init(folder.file("none"), ".").error().message, "none': no such file or directory"));
 }
 

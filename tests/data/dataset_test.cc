@@ -347,7 +347,7 @@ TEST_CASE("mistakes in a description name its line") {
     const std::string got = error_of(folder, toml);
     CHECK_MESSAGE(contains(got, message), got << " should hold: " << message);
   };
-  expect("format = 'tar'\n" + split, "set.toml:1: unknown format 'tar' (known: image-folder, cifar-bin, idx, npz, raw, csv)");
+  expect("format = 'tar'\n" + split, "set.toml:1: unknown format 'tar' (known: image-folder, cifar-bin, idx, npz, raw, csv, wav-folder)");
   expect(split, "set.toml: key 'format' is missing");
   expect(kRaw, "set.toml: key 'split' is missing");
   expect(kRaw + "colour = 1\n" + split, "set.toml:4: unknown key 'colour'");
@@ -358,6 +358,8 @@ TEST_CASE("mistakes in a description name its line") {
   expect(kRaw + "[preprocess]\nscale = '1/0'\n" + split, "set.toml:5: 'scale' must be a number or a fraction");
   expect(kRaw + "[preprocess]\nlayout = 'chw'\n" + split, "set.toml:5: unknown layout 'chw' (known: as-is, nchw, nhwc)");
   expect(kRaw + "[preprocess]\nresize = [4, 4]\n" + split, "'resize' is for format image-folder, this is raw");
+  expect(kRaw + "[preprocess]\nrate = 8000\n" + split, "'rate' is for format wav-folder, this is raw");
+  expect(kRaw + "[preprocess]\nmels = 40\n" + split, "set.toml:5: unknown key 'mels'");
   expect(kRaw + split + "range = [2, 2]\n", "'range' must be [first, end) with first < end");
   expect(kRaw + split + "fraction = [0.5, 1.5]\n", "'fraction' must be [from, to)");
   expect(kRaw + split + "range = [0, 1]\nfraction = [0, 1]\n", "'range' and 'fraction' exclude each other");
