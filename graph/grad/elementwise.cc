@@ -21,6 +21,8 @@ void choose(Backward& b, ValueId first_wins) {
 // dx = dy * slope
 void scaled(Backward& b, ValueId slope) { b.set(0, b.mul(b.dy(), slope)); }
 
+ValueId one_minus_square(Backward& b) { return b.sub(b.scalar(1), b.square(b.x())); }
+
 // x where x > at, as a condition.
 ValueId above(Backward& b, float at) { return b.node(Op::kLess, NoAttrs{}, {b.scalar(at), b.x()}); }
 ValueId below(Backward& b, float at) { return b.node(Op::kLess, NoAttrs{}, {b.x(), b.scalar(at)}); }
@@ -84,6 +86,25 @@ void grad_abs(Backward& b) { scaled(b, b.fn(Op::kSign, b.x())); }
 void grad_sin(Backward& b) { scaled(b, b.fn(Op::kCos, b.x())); }
 void grad_cos(Backward& b) { scaled(b, b.mul(b.fn(Op::kSin, b.x()), -1.0f)); }
 void grad_softplus(Backward& b) { scaled(b, b.fn(Op::kSigmoid, b.x())); }
+
+void grad_tan(Backward& b) { scaled(b, b.add(b.square(b.y()), 1.0f)); }
+void grad_sinh(Backward& b) { scaled(b, b.fn(Op::kCosh, b.x())); }
+void grad_cosh(Backward& b) { scaled(b, b.fn(Op::kSinh, b.x())); }
+void grad_atan(Backward& b) { b.set(0, b.div(b.dy(), b.add(b.square(b.x()), 1.0f))); }
+void grad_atanh(Backward& b) { b.set(0, b.div(b.dy(), one_minus_square(b))); }
+void grad_asin(Backward& b) { b.set(0, b.div(b.dy(), b.fn(Op::kSqrt, one_minus_square(b)))); }
+void grad_acos(Backward& b) { b.set(0, b.div(b.mul(b.dy(), -1.0f), b.fn(Op::kSqrt, one_minus_square(b)))); }
+void grad_asinh(Backward& b) { b.set(0, b.div(b.dy(), b.fn(Op::kSqrt, b.add(b.square(b.x()), 1.0f)))); }
+void grad_acosh(Backward& b) { b.set(0, b.div(b.dy(), b.fn(Op::kSqrt, b.add(b.square(b.x()), -1.0f)))); }
+
+// Steps have no slope: what comes before them gets nothing.
+void grad_step(Backward&) {}
+
+// x tanh(softplus x) = x t: t + x (1 - t^2) sigmoid(x)
+void grad_mish(Backward& b) {
+  const ValueId t = b.fn(Op::kTanh, b.fn(Op::kSoftplus, b.x()));
+  scaled(b, b.add(t, b.mul(b.mul(b.x(), b.sub(b.scalar(1), b.square(t))), b.fn(Op::kSigmoid, b.x()))));
+}
 
 // 2 / sqrt(pi) exp(-x^2)
 void grad_erf(Backward& b) {

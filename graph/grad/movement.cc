@@ -44,6 +44,11 @@ ValueId stretched(Backward& b, ValueId v, size_t axis, int32_t step) {
   return b.reshape(b.node(Op::kPad, pad, {b.reshape(v, apart)}), target);
 }
 
+ValueId reversed(Backward& b, ValueId v, size_t axis) {
+  const int32_t n = static_cast<int32_t>(b.extent(v, axis));
+  return b.node(Op::kSlice, SliceAttrs{{1, {static_cast<int32_t>(axis)}}, {1, {n - 1}}, {1, {-n - 1}}, {1, {-1}}}, {v});
+}
+
 }  // namespace
 
 // What was left out has no gradient: zeros between and around it.
@@ -53,14 +58,18 @@ void grad_slice(Backward& b) {
   pad.before.count = pad.after.count = static_cast<int32_t>(b.rank(b.x()));
   ValueId g = b.dy();
   for (int32_t i = 0; i < a.axes.count; ++i) {
-    if (a.steps[i] < 1)
-      return b.fail(Code::kUnsupported, "its gradient needs steps above 0, one is " + std::to_string(a.steps[i]));
-    if (a.steps[i] > 1 && b.rank(b.x()) == kMaxRank)
+    const int32_t step = std::abs(a.steps[i]);
+    if (step > 1 && b.rank(b.x()) == kMaxRank)
       return b.fail(Code::kUnsupported, "its gradient needs an axis more than there can be");
     const size_t axis = static_cast<size_t>(a.axes[i]);
-    g = stretched(b, g, axis, a.steps[i]);
-    const int64_t size = b.extent(b.x(), axis), taken = b.extent(g, axis);
-    const int64_t begin = std::min(std::max<int64_t>(a.begins[i] < 0 ? a.begins[i] + size : a.begins[i], 0), size);
+    const int64_t size = b.extent(b.x(), axis), count = b.extent(g, axis);
+    int64_t begin = std::min(std::max<int64_t>(a.begins[i] < 0 ? a.begins[i] + size : a.begins[i], 0), size);
+    if (a.steps[i] < 0) {  // the same elements from the last one on
+      begin = std::min(begin, size - 1) - std::max<int64_t>(count - 1, 0) * step;
+      g = reversed(b, g, axis);
+    }
+    g = stretched(b, g, axis, step);
+    const int64_t taken = b.extent(g, axis);
     pad.before.values[axis] = static_cast<int32_t>(begin);
     pad.after.values[axis] = static_cast<int32_t>(size - begin - taken);
   }
@@ -95,6 +104,47 @@ void grad_gather(Backward& b) {
   const ScatterAttrs sum{.axis = 0, .reduction = static_cast<int32_t>(ScatterReduction::kAdd)};
   const ValueId g = b.node(Op::kScatterNd, sum, {zeros, b.node(Op::kReshape, NoAttrs{}, {b.x(1), tuples}), b.transpose(b.dy(), rows)});
   b.set(0, b.transpose(g, inverse(data)));
+}
+
+// Every element that was read adds its gradient where it came from.
+void grad_gather_elements(Backward& b) {
+  if (b.wants(1)) return b.refuse(1, ": it is an index");
+  const ScatterAttrs sum{.axis = b.attrs<AxisAttrs>().axis, .reduction = static_cast<int32_t>(ScatterReduction::kAdd)};
+  b.set(0, b.node(Op::kScatterElements, sum, {b.zeros_like(b.x()), b.x(1), b.dy()}));
+}
+
+void grad_gather_nd(Backward& b) {
+  if (b.wants(1)) return b.refuse(1, ": it is an index");
+  if (b.attrs<GatherNdAttrs>().batch_dims != 0) return b.fail(Code::kUnsupported, "its gradient needs batch_dims 0");
+  const ScatterAttrs sum{.axis = 0, .reduction = static_cast<int32_t>(ScatterReduction::kAdd)};
+  b.set(0, b.node(Op::kScatterNd, sum, {b.zeros_like(b.x()), b.x(1), b.dy()}));
+}
+
+namespace {
+
+// Updates that are added leave the data's gradient alone; those that replace hide what they fall on.
+void scatter(Backward& b, ValueId updates, Op op) {
+  ScatterAttrs a = b.attrs<ScatterAttrs>();
+  const auto kind = static_cast<ScatterReduction>(a.reduction);
+  if (kind != ScatterReduction::kNone && kind != ScatterReduction::kAdd)
+    return b.fail(Code::kUnsupported, "its gradient needs updates that replace or are added");
+  if (b.wants(0)) b.set(0, kind == ScatterReduction::kAdd ? b.dy() : b.node(op, a, {b.dy(), b.x(1), b.zeros_like(b.x(2))}));
+  if (b.wants(2)) b.set(2, updates);
+}
+
+}  // namespace
+
+void grad_scatter_elements(Backward& b) {
+  const AxisAttrs along{b.attrs<ScatterAttrs>().axis};
+  scatter(b, b.wants(2) ? b.node(Op::kGatherElements, along, {b.dy(), b.x(1)}) : kNoId, Op::kScatterElements);
+}
+void grad_scatter_nd(Backward& b) {
+  scatter(b, b.wants(2) ? b.node(Op::kGatherNd, GatherNdAttrs{}, {b.dy(), b.x(1)}) : kNoId, Op::kScatterNd);
+}
+
+// Its own inverse.
+void grad_reverse_sequence(Backward& b) {
+  b.set(0, b.node(Op::kReverseSequence, b.attrs<ReverseSequenceAttrs>(), {b.dy(), b.x(1)}));
 }
 
 }  // namespace lathe::grad
