@@ -34,7 +34,7 @@ using Attrs = std::variant<NoAttrs, Conv2dAttrs, FullyConnectedAttrs, BatchNormA
                            ExtentsAttrs, TargetDimsAttrs, BorderAttrs, TileAttrs, GatherNdAttrs, ScatterAttrs, TensorScatterAttrs, UniqueAttrs, OneHotAttrs,
                            ReverseSequenceAttrs, Col2ImAttrs, ArgMaxPoolAttrs, ResizeAttrs, RoiAlignAttrs, EinsumAttrs,
                            QuantizeLinearAttrs, DequantizeLinearAttrs,
-                           RecurrentAttrs, MaskedSoftmaxAttrs, LinearAttentionAttrs, NmsAttrs, PackAttrs,
+                           RecurrentAttrs, MaskedSoftmaxAttrs, LinearAttentionAttrs, NmsAttrs, PackAttrs, BatchNormTrainAttrs,
                            Conv2dWeightGradAttrs>;
 // The attribute struct of `op` with its defaults.
 Attrs default_attrs(Op op);

@@ -1,14 +1,17 @@
 #include "kernels/kernel.h"
 
 #include "kernels/amax/amax.h"
+#include "kernels/batch_norm/batch_norm.h"
 #include "kernels/dwconv/dwconv.h"
 #include "kernels/eltwise/eltwise.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm_pack/gemm_pack.h"
+#include "kernels/gemm_tn/gemm_tn.h"
 #include "kernels/layout/layout.h"
 #include "kernels/norm/norm.h"
 #include "kernels/pool/pool.h"
 #include "kernels/softmax/softmax.h"
+#include "kernels/winograd/winograd.h"
 
 namespace lathe::kernels {
 namespace {

@@ -120,7 +120,7 @@ constexpr Arity op_arity(Op op) {
     case Op::kAvgPool2dGrad:
     case Op::kClampGrad: return {2, 2, 2, 1};  // x (ClampGrad: y), dy
     case Op::kBatchNormTrain: return {3, 3, 3, 3};
-    case Op::kBatchNormGrad: return {5, 5, 5, 3};
+    case Op::kBatchNormGrad: return {6, 6, 6, 3};
     case Op::kExtents:
     case Op::kTrim:
     case Op::kExpand:

@@ -116,6 +116,22 @@ struct BatchNormAttrs {
   constexpr bool operator==(const BatchNormAttrs&) const = default;
 };
 
+// The same by the statistics of the batch; the result is clamped to [lo, hi].
+struct BatchNormTrainAttrs {
+  static constexpr bool kEmpty = false;
+  float epsilon = 1e-5f;
+  int32_t axis = 1;
+  float lo = -kInfinity;
+  float hi = kInfinity;
+  template <class Self, class V> static constexpr void visit(Self& s, V&& v) {
+    v("epsilon", s.epsilon);
+    v("axis", s.axis);
+    v("lo", s.lo);
+    v("hi", s.hi);
+  }
+  constexpr bool operator==(const BatchNormTrainAttrs&) const = default;
+};
+
 // y = (x - mean) / sqrt(variance + epsilon) * scale + bias over all axes from `axis` on.
 struct LayerNormAttrs {
   static constexpr bool kEmpty = false;
@@ -413,10 +429,12 @@ struct NmsAttrs {
 };
 
 // How weights, or a vector over output channels, that are made when the program runs are packed: the members of ConvPacking
-// (runtime/exec/conv_geometry.h). Lowering emits it for layers whose weights are no constants.
+// (runtime/exec/conv_geometry.h). Lowering emits it for layers whose weights are no constants. winograd: 0 no, 1 the weights of a
+// convolution, 2 of a transposed one (kernels/winograd/winograd.h).
 struct PackAttrs {
   static constexpr bool kEmpty = false;
   int32_t vector = 0;
+  int32_t winograd = 0;
   int32_t depthwise = 0;
   int32_t groups = 1;
   int32_t n = 1;
@@ -425,6 +443,7 @@ struct PackAttrs {
   int32_t kernel[2] = {1, 1};
   template <class Self, class V> static constexpr void visit(Self& s, V&& v) {
     v("vector", s.vector);
+    v("winograd", s.winograd);
     v("depthwise", s.depthwise);
     v("groups", s.groups);
     v("n", s.n);

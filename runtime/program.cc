@@ -178,8 +178,8 @@ Status check_tensors(const Program& p) {
     if (dtype_bytes(t.dtype) == 0) return {Code::kVersion, i, 0, static_cast<uint32_t>(t.dtype)};
     if (t.kind > TensorKind::kTemporary)
       return corrupt(i, static_cast<uint32_t>(TensorKind::kTemporary), static_cast<uint32_t>(t.kind));
-    if (t.layout > Layout::kDwConvF16)
-      return {Code::kVersion, i, static_cast<uint32_t>(Layout::kDwConvF16), static_cast<uint32_t>(t.layout)};
+    if (t.layout > Layout::kWinogradF32)
+      return {Code::kVersion, i, static_cast<uint32_t>(Layout::kWinogradF32), static_cast<uint32_t>(t.layout)};
     if (t.layout != Layout::kPlain && t.kind != TensorKind::kConstant && t.kind != TensorKind::kTemporary)
       return corrupt(i, 0, static_cast<uint32_t>(t.layout));
     if ((t.flags & ~(kTensorHasQuant | kTensorForeignRead)) != 0)

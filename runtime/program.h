@@ -30,6 +30,7 @@ enum class Layout : uint8_t {
   kPadded16 = 5,   // a vector padded with zeros to a multiple of 16 elements
   kGemmF16 = 6,    // as kGemmF32, elements in half precision
   kDwConvF16 = 7,
+  kWinogradF32 = 8,  // kernels/winograd/winograd.h; only a Pack makes it
 };
 
 // Expressions over symbols that give dims; record i may use records before i only.

@@ -52,6 +52,14 @@ const Maker kMakers[] = {
     {Family::kGemmPackF32, ShapeKind::kRows, gemm_pack_f32_case},
     {Family::kTranspose, ShapeKind::kRows, transpose_case},
     {Family::kCopy, ShapeKind::kRows, copy_case},
+    {Family::kGemmTnF32, ShapeKind::kGemm, gemm_tn_f32_case},
+    {Family::kWinogradInputF32, ShapeKind::kWindow, winograd_input_f32_case},
+    {Family::kWinogradGradientF32, ShapeKind::kWindow, winograd_gradient_f32_case},
+    {Family::kWinogradOutputF32, ShapeKind::kWindow, winograd_output_f32_case},
+    {Family::kChannelSumsF32, ShapeKind::kRows, channel_sums_f32_case},
+    {Family::kNormalizeF32, ShapeKind::kRows, normalize_f32_case},
+    {Family::kNormalizeSumsF32, ShapeKind::kRows, normalize_sums_f32_case},
+    {Family::kNormalizeGradF32, ShapeKind::kRows, normalize_grad_f32_case},
 };
 
 constexpr size_t kBunches = 5;

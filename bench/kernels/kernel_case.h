@@ -78,5 +78,13 @@ KernelCase gemm_pack_s8_case(const kernels::Kernel& k, const BenchShape& s);
 KernelCase gemm_pack_f32_case(const kernels::Kernel& k, const BenchShape& s);
 KernelCase transpose_case(const kernels::Kernel& k, const BenchShape& s);
 KernelCase copy_case(const kernels::Kernel& k, const BenchShape& s);
+KernelCase gemm_tn_f32_case(const kernels::Kernel& k, const BenchShape& s);
+KernelCase winograd_input_f32_case(const kernels::Kernel& k, const BenchShape& s);
+KernelCase winograd_gradient_f32_case(const kernels::Kernel& k, const BenchShape& s);
+KernelCase winograd_output_f32_case(const kernels::Kernel& k, const BenchShape& s);
+KernelCase channel_sums_f32_case(const kernels::Kernel& k, const BenchShape& s);
+KernelCase normalize_f32_case(const kernels::Kernel& k, const BenchShape& s);
+KernelCase normalize_sums_f32_case(const kernels::Kernel& k, const BenchShape& s);
+KernelCase normalize_grad_f32_case(const kernels::Kernel& k, const BenchShape& s);
 
 }  // namespace lathe::bench

@@ -12,7 +12,8 @@ constexpr int64_t kMostExtent = 4096;
 // What a step along one axis does as a matrix [out, n]: the op's own result for the unit matrix [n, n].
 ValueId matrix_of(Backward& b, Op op, Attrs along_first, int64_t n) {
   if (n > kMostExtent) {
-    b.fail(Code::kUnsupported, "its gradient needs axes of at most " + std::to_string(kMostExtent) + ", one has " + std::to_string(n));
+    b.fail(Code::kUnsupported,
+           "its gradient needs axes of at most " + std::to_string(kMostExtent) + ", one has " + std::to_string(n));
     return kNoId;
   }
   std::vector<float> unit(static_cast<size_t>(n * n), 0.0f);
@@ -27,7 +28,8 @@ ValueId turned_along(Backward& b, ValueId g, size_t axis, ValueId matrix) {
   const size_t rank = b.rank(g);
   if (rank == 1) return b.reshape(b.node(Op::kMatMul, MatMulAttrs{}, {b.reshape(g, {1, -1}), matrix}), {-1});
   Ints last;  // `axis` changes places with the last one
-  for (size_t i = 0; i < rank; ++i) last.values[last.count++] = static_cast<int32_t>(i == axis ? rank - 1 : i == rank - 1 ? axis : i);
+  for (size_t i = 0; i < rank; ++i)
+    last.values[last.count++] = static_cast<int32_t>(i == axis ? rank - 1 : i == rank - 1 ? axis : i);
   if (axis == rank - 1) return b.node(Op::kMatMul, MatMulAttrs{}, {g, matrix});
   return b.transpose(b.node(Op::kMatMul, MatMulAttrs{}, {b.transpose(g, last), matrix}), last);
 }

@@ -38,6 +38,29 @@ void grad_mean(Backward& b) {
   b.set(0, spread(b, b.div(with_axes(b, b.dy(), a), b.count(b.x(), a.axes))));
 }
 
+// Along one axis the derivative by an element is the product of those before and those behind it, which a zero among them does not
+// spoil; along several, one after the other.
+void grad_reduce_prod(Backward& b) {
+  const auto& a = b.attrs<ReduceAttrs>();
+  std::vector<ValueId> parts{b.x()};
+  for (int32_t i = 0; i < a.axes.count; ++i)
+    parts.push_back(b.node(Op::kReduceProd, ReduceAttrs{{1, {a.axes[i]}}, 1}, {parts.back()}));
+  ValueId g = with_axes(b, b.dy(), a);
+  for (int32_t i = a.axes.count; i-- > 0;) {
+    const ValueId x = parts[static_cast<size_t>(i)];
+    const ValueId before = b.node(Op::kCumProd, CumulateAttrs{.axis = a.axes[i], .exclusive = 1, .reverse = 0}, {x});
+    const ValueId behind = b.node(Op::kCumProd, CumulateAttrs{.axis = a.axes[i], .exclusive = 1, .reverse = 1}, {x});
+    g = b.mul(b.mul(before, behind), g);
+  }
+  b.set(0, g);
+}
+
+// The results go back to where they came from.
+void grad_top_k(Backward& b) {
+  const ScatterAttrs place{.axis = b.attrs<TopKAttrs>().axis, .reduction = static_cast<int32_t>(ScatterReduction::kNone)};
+  if (b.dy(0) != kNoId) b.set(0, b.node(Op::kScatterElements, place, {b.zeros_like(b.x()), b.y(1), b.dy(0)}));
+}
+
 // Those that hold the extreme share its gradient.
 void grad_extreme(Backward& b) {
   const auto& a = b.attrs<ReduceAttrs>();
@@ -86,7 +109,7 @@ void grad_batch_norm(Backward& b) {
 void grad_batch_norm_train(Backward& b) {
   if (b.dy(1) != kNoId || b.dy(2) != kNoId) return b.fail(Code::kUnsupported, "statistics have no gradient of their own");
   const std::vector<ValueId> g =
-      b.nodes(Op::kBatchNormGrad, b.attrs<BatchNormAttrs>(), {b.x(), b.dy(), b.x(1), b.y(1), b.y(2)});
+      b.nodes(Op::kBatchNormGrad, b.attrs<BatchNormTrainAttrs>(), {b.x(), b.dy(), b.x(1), b.x(2), b.y(1), b.y(2)});
   for (size_t i = 0; i < 3; ++i)
     if (b.wants(i)) b.set(i, g[i]);
 }

@@ -1,6 +1,7 @@
 #include "graph/grad/training_form.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "graph/grad/emit.h"
@@ -39,15 +40,66 @@ int64_t fan_in(const Graph& graph, const Node& node, size_t i) {
   return n;
 }
 
+// A constant in an Add or Mul is a bias, a scale or a table of positions only by what it is: see the header.
+class ConstantOperand {
+ public:
+  ConstantOperand(const Graph& graph, const Node& node, size_t i) : graph_(graph), node_(node), value_(graph.value(node.inputs[i])) {
+    for (const Dim d : value_.type.dims) long_axes_ += graph.dims().value(d) != 1 ? 1 : 0;
+  }
+
+  // Nothing for one that stays constant.
+  std::optional<ParameterRole> role() const {
+    if (value_.kind != ValueKind::kConstant || value_.type.dtype != DType::kF32 || long_axes_ == 0) return {};
+    if (long_axes_ == 1) return node_.op == Op::kMul ? ParameterRole::kScale : ParameterRole::kBias;
+    if (node_.op == Op::kAdd && spans_channels() && !feeds_scores() && !is_mask()) return ParameterRole::kTable;
+    return {};
+  }
+
+ private:
+  bool spans_channels() const {
+    const std::vector<Dim>&own = value_.type.dims, &all = graph_.value(node_.outputs[0]).type.dims;
+    return own.back() == all.back() && graph_.dims().value(own.back()) != 1;
+  }
+  bool feeds_scores() const {
+    for (const NodeId n : graph_.consumers(node_.outputs[0]))
+      if (graph_.node(n).op == Op::kSoftmax || graph_.node(n).op == Op::kMaskedSoftmax) return true;
+    return false;
+  }
+  bool is_mask() const {
+    bool only_flags = true;
+    for (const float v : value_.constant.as<float>()) {
+      if (!(std::abs(v) < 1e4f)) return true;
+      only_flags = only_flags && (v == 0.0f || v == 1.0f);
+    }
+    return only_flags;
+  }
+
+  const Graph& graph_;
+  const Node& node_;
+  const Value& value_;
+  int long_axes_ = 0;
+};
+
 class Training {
  public:
   Training(Graph& graph, float momentum) : graph_(graph), rewriter_(graph), momentum_(momentum) {}
 
   Result<TrainingForm> run() {
+    std::vector<bool> behind(graph_.value_count(), false);  // values that a parameter has a say in
     for (const NodeId n : rewriter_.nodes()) {
       const Node node = graph_.node(n);
-      for (size_t i = 0; i < node.inputs.size(); ++i)
+      bool trains = false;
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        if (node.inputs[i] == kNoId) continue;
         if (const auto role = role_of(node, i)) make_parameter(node, i, *role);
+        const ValueId v = graph_.node(n).inputs[i];
+        trains = trains || graph_.value(v).kind == ValueKind::kVariable || (v < behind.size() && behind[v]);
+      }
+      if (trains && (node.op == Op::kAdd || node.op == Op::kMul)) {
+        for (size_t i = 0; i < 2; ++i)
+          if (const auto role = ConstantOperand(graph_, node, i).role()) make_parameter(node, i, *role);
+      }
+      for (const ValueId v : node.outputs) behind[v] = trains;
     }
     for (const NodeId n : rewriter_.nodes())
       if (graph_.node(n).op == Op::kBatchNorm) LATHE_CHECK_OK(use_batch(n));
@@ -78,14 +130,28 @@ class Training {
     return variable;
   }
 
+  // The clamp that alone reads `v`, which the normalization can do on the way; kNoId if there is none.
+  NodeId only_clamp(ValueId v) const {
+    const std::vector<NodeId> readers = graph_.consumers(v);
+    const bool one = readers.size() == 1 && !graph_.is_output(v) && graph_.node(readers[0]).op == Op::kClamp;
+    return one ? readers[0] : kNoId;
+  }
+
   Result<void> use_batch(NodeId n) {
     const Node node = graph_.node(n);
-    const auto a = std::get<BatchNormAttrs>(node.attrs);
+    const auto& norm = std::get<BatchNormAttrs>(node.attrs);
+    BatchNormTrainAttrs a{.epsilon = norm.epsilon, .axis = norm.axis};
+    const NodeId clamp = only_clamp(node.outputs[0]);
+    if (clamp != kNoId) {
+      const auto& limits = std::get<ClampAttrs>(graph_.node(clamp).attrs);
+      a.lo = limits.lo, a.hi = limits.hi;
+    }
     const ValueId y = rewriter_.insert(n, Op::kBatchNormTrain, a, {node.inputs[0], node.inputs[1], node.inputs[2]},
                                        graph_.fresh_name(node.name + ":batch"));
     LATHE_CHECK_OK(rewriter_.ok());
     const std::vector<ValueId> results = graph_.producer(y)->outputs;
-    rewriter_.replace(node.outputs[0], y);
+    rewriter_.replace(clamp == kNoId ? node.outputs[0] : graph_.node(clamp).outputs[0], y);
+    if (clamp != kNoId) rewriter_.erase(clamp);
     rewriter_.erase(n);
     grad::Emitter e(graph_, node.name + ":running");
     const ValueId count = e.count(node.inputs[0], grad::axes_but(static_cast<size_t>(a.axis), e.rank(node.inputs[0])));

@@ -25,7 +25,10 @@ struct TrainingForm {
 };
 
 // Parameters are constant float32 operands that the op table calls weights, biases and scales, of batch normalization its scale
-// and bias, of MatMul its constant operand, and tables whose rows a Gather reads. A constant with several readers is one
+// and bias, of MatMul its constant operand, and tables whose rows a Gather reads. Behind those, a constant operand of Add or Mul is
+// one too if it is a vector (one axis longer than 1: a bias, a layer's scale), and one of Add also if it is a table over the
+// channels (positions) that is neither added to what a softmax reads nor a mask (only 0 and 1, or a value of 1e4 and more). So
+// scalars, masks, rotary tables and what normalizes the model's input stay constants. A constant with several readers is one
 // variable. After a run a running statistic s of a batch's b is (1 - momentum) s + momentum b, the variance of the batch
 // unbiased (n / (n - 1)). Errors: kInvalidArgument (momentum outside (0, 1]; nothing to
 // train; a quantized network).

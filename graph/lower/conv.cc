@@ -9,6 +9,7 @@
 
 #include "graph/lower/lowering.h"
 #include "runtime/exec/conv_geometry.h"
+#include "runtime/exec/conv_winograd.h"
 
 namespace lathe {
 namespace {
@@ -71,12 +72,28 @@ Result<uint32_t> vector_tensor(Lowering& state, std::span<const T> v, DType dtyp
       dims);
 }
 
+// How Pack's attribute names the tiles of a layer whose weights are no constants: 0 where it computes tap by tap.
+int32_t winograd_form(const Graph& graph, const Node& node, const ConvPacking& packing) {
+  if (packing.kh != 3 || packing.kw != 3 || packing.groups != 1 || packing.depthwise) return 0;
+  const auto small = [](const int32_t (&pad)[4]) { return pad[0] <= 2 && pad[1] <= 2; };
+  const auto plain = [](const auto& a) { return a.stride[0] == 1 && a.stride[1] == 1 && a.dilation[0] == 1 && a.dilation[1] == 1; };
+  int32_t form = 0;
+  if (const auto* a = std::get_if<Conv2dAttrs>(&node.attrs)) form = plain(*a) && small(a->pad) ? 1 : 0;
+  if (const auto* a = std::get_if<ConvTranspose2dAttrs>(&node.attrs))
+    form = plain(*a) && small(a->pad) && a->output_pad[0] == 0 && a->output_pad[1] == 0 ? 2 : 0;
+  const std::vector<Dim>& y = graph.value(node.outputs[0]).type.dims;
+  const auto extent = [&](size_t axis) { return graph.dims().value(y[axis]).value_or(0); };
+  return form != 0 && winograd_pays(packing.segs * packing.seg_k / 9, packing.n, extent(1), extent(2)) ? form : 0;
+}
+
 // A Pack of weights, or (`vector`) of a vector over output channels, that are known only when the program runs.
 Result<uint32_t> packed_when_run(Lowering& state, const Node& node, const ConvPacking& packing, ValueId v, bool vector) {
   const Value& value = state.graph.value(v);
   if (value.type.dtype != DType::kF32) return fail(Code::kUnsupported, "'" + value.name + "' is not constant");
   const auto number = [](uint32_t n) { return static_cast<int32_t>(n); };
+  const int32_t winograd = vector ? 0 : winograd_form(state.graph, node, packing);
   const PackAttrs attrs{.vector = vector,
+                        .winograd = winograd,
                         .depthwise = packing.depthwise,
                         .groups = number(packing.groups),
                         .n = number(packing.n),
@@ -86,6 +103,10 @@ Result<uint32_t> packed_when_run(Lowering& state, const Node& node, const ConvPa
   ImageWriter::TensorSpec spec{.dtype = DType::kF32, .kind = TensorKind::kTemporary, .value = v};
   spec.layout = vector ? Layout::kPadded16 : packing.depthwise ? Layout::kDwConvF32 : Layout::kGemmF32;
   spec.packed_bytes = (vector ? packing.vector_elems() : packing.packed_f32_elems()) * 4;
+  if (winograd != 0) {
+    spec.layout = Layout::kWinogradF32;
+    spec.packed_bytes = kernels::winograd_packed_elems(packing.n, packing.segs * packing.seg_k / 9) * 4;
+  }
   LATHE_TRY(const uint32_t from, state.operand(v));
   LATHE_TRY(const uint32_t to, state.writer.tensor(spec, value.type.dims));
   LATHE_CHECK_OK(state.writer.step({Op::kPack, attrs, {from}, {to}, Dim{}, {node.name, op_name(Op::kPack), 0}}));

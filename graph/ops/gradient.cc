@@ -73,9 +73,10 @@ Types infer_clamp_grad(const InferInput& in) {
 }
 
 Result<Dim> channels_of(const InferInput& in) {
-  const auto& a = std::get<BatchNormAttrs>(in.attrs);
+  const auto& a = std::get<BatchNormTrainAttrs>(in.attrs);
   LATHE_CHECK_OK(want_f32(in));
   LATHE_CHECK_OK(want_axis(a.axis, in.in[0].type->dims.size()));
+  if (!(a.lo <= a.hi)) return fail(Code::kInvalidArgument, "its clamp is empty");
   if (!(a.epsilon >= 0)) return fail(Code::kInvalidArgument, "epsilon is " + std::to_string(a.epsilon) + ", must be at least 0");
   return in.in[0].type->dims[static_cast<size_t>(a.axis)];
 }
@@ -93,7 +94,7 @@ Types infer_batch_norm_train(const InferInput& in) {
   return std::vector<Inferred>{{.type = *in.in[0].type}, {.type = {DType::kF32, {c}}}, {.type = {DType::kF32, {c}}}};
 }
 
-// x, dy, scale, mean and variance give dx, dscale and dbias.
+// x, dy, scale, bias, mean and variance give dx, dscale and dbias.
 Types infer_batch_norm_grad(const InferInput& in) {
   LATHE_TRY(const Dim c, channels_of(in));
   LATHE_CHECK_OK(agree_all(in.dims, in.in[0].type->dims, in.in[1].type->dims, "gradient"));
@@ -125,6 +126,6 @@ constinit const OpDef kMaxPool2dGrad = training(Op::kMaxPool2dGrad, 2, 1, infer_
 constinit const OpDef kAvgPool2dGrad = training(Op::kAvgPool2dGrad, 2, 1, infer_pool_grad);
 constinit const OpDef kClampGrad = training(Op::kClampGrad, 2, 1, infer_clamp_grad);
 constinit const OpDef kBatchNormTrain = training(Op::kBatchNormTrain, 3, 3, infer_batch_norm_train);
-constinit const OpDef kBatchNormGrad = training(Op::kBatchNormGrad, 5, 3, infer_batch_norm_grad);
+constinit const OpDef kBatchNormGrad = training(Op::kBatchNormGrad, 6, 3, infer_batch_norm_grad);
 
 }  // namespace lathe::ops

@@ -1,4 +1,5 @@
 #include "runtime/exec/conv_paths.h"
+#include "runtime/exec/conv_winograd.h"
 
 namespace lathe {
 namespace {
@@ -283,7 +284,8 @@ void run(const RunContext& ctx, const BoundStep& step, const ConvParams& p) {
       case ConvMode::kMatrix: return runner.matrix(ctx.kernel<typename Path::GemmFn>(step), task);
       case ConvMode::kDense: return runner.dense(ctx.kernel<typename Path::GemmFn>(step), task, mine);
       case ConvMode::kDepthwise: return runner.depthwise(ctx.kernel<typename Path::DwFn>(step), task, mine);
-      case ConvMode::kWide: return;  // run_conv has sent it elsewhere
+      case ConvMode::kWide:
+      case ConvMode::kWinograd: return;  // run_conv has sent them elsewhere
     }
   });
 }
@@ -294,6 +296,8 @@ void run_conv(const RunContext& ctx, const BoundStep& step) {
   const ConvParams& p = ctx.params<ConvParams>(step);
   if (p.mode == ConvMode::kWide) {
     run_wide_conv(ctx, step, p, false);
+  } else if (p.mode == ConvMode::kWinograd) {
+    run_winograd(ctx, step, p);
   } else if (p.quantized != 0) {
     run<QuantizedPath>(ctx, step, p);
   } else if (p.elem_bytes == 2) {

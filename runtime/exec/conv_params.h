@@ -15,8 +15,9 @@
 
 namespace lathe {
 
-// kWide: 16-bit activations (conv_wide.cc); of the other members it uses sizes, axes, groups and limits only.
-enum class ConvMode : uint32_t { kMatrix = 0, kDense = 1, kDepthwise = 2, kWide = 3 };
+// kWide: 16-bit activations (conv_wide.cc); of the other members it uses sizes, axes, groups and limits only. kWinograd:
+// conv_winograd.cc; the same and slot_bytes.
+enum class ConvMode : uint32_t { kMatrix = 0, kDense = 1, kDepthwise = 2, kWide = 3, kWinograd = 4 };
 
 // kNone: no output sees padding. kSkip: taps in the padding are left out. kSkipRows: kernel rows are, and the columns that see
 // padding go through scratch, because packed weights cannot be cut between these taps. kCopyAll: a task's whole input goes

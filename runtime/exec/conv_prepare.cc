@@ -1,6 +1,7 @@
 #include "kernels/gemm/gemm.h"
 #include "lathe/arith.h"
 #include "runtime/exec/conv_params.h"
+#include "runtime/exec/conv_winograd.h"
 
 namespace lathe {
 namespace {
@@ -17,12 +18,25 @@ Status check_constant(const PrepareInput& in, uint32_t operand, DType dtype, Lay
   return {};
 }
 
+// Weights that a Pack made ready for tiles say so themselves.
+bool takes_winograd(const PrepareInput& in, const ConvPacking& packing) {
+  return in.has(kConvW) && in.tensor(kConvW).layout == Layout::kWinogradF32 && packing.kh == 3 && packing.kw == 3 &&
+         packing.groups == 1 && !packing.depthwise;
+}
+Status check_winograd_weights(const PrepareInput& in, const ConvPacking& packing) {
+  if (packing.packed_f32_elems() > 0x7fffffff / 16) return {Code::kOutOfMemory, 0, 0xffffffffu, 0};
+  return check_constant(in, kConvW, DType::kF32, Layout::kWinogradF32,
+                        kernels::winograd_packed_elems(packing.n, packing.segs * packing.seg_k / 9) * 4);
+}
+
 // `dtype`: f32 or f16.
 Status check_float_operands(const PrepareInput& in, const ConvPacking& packing, DType dtype) {
   const bool half = dtype == DType::kF16;
   const Layout layout = packing.depthwise ? (half ? Layout::kDwConvF16 : Layout::kDwConvF32)
                                           : (half ? Layout::kGemmF16 : Layout::kGemmF32);
-  const Status s = check_constant(in, kConvW, dtype, layout, packing.packed_f32_elems() * dtype_bytes(dtype));
+  const Status s = takes_winograd(in, packing)
+                       ? check_winograd_weights(in, packing)
+                       : check_constant(in, kConvW, dtype, layout, packing.packed_f32_elems() * dtype_bytes(dtype));
   if (!s.ok() || !in.has(kConvBiasF32)) return s;
   return check_constant(in, kConvBiasF32, DType::kF32, Layout::kPadded16, packing.vector_elems() * 4);
 }
@@ -175,6 +189,7 @@ Status prepare_Conv2d(const PrepareInput& in, Prepared* out) {
   p.mode = packing.depthwise ? ConvMode::kDepthwise : ConvMode::kDense;
   p.multiplier = packing.depthwise ? p.oc / static_cast<uint32_t>(x[3]) : 1;
   set_geometry(attrs, x, w, y, &p);
+  if (in.tensor(kConvW).layout == Layout::kWinogradF32) return prepare_winograd(in, &p, out);
   p.border = choose_border(p);
   const bool pointwise = taps == 1 && p.border == ConvBorder::kNone && p.h.stride == 1 && p.w.stride == 1;
   if (!packing.depthwise && packing.groups == 1 && pointwise) p.mode = ConvMode::kMatrix;

@@ -47,7 +47,8 @@ uint32_t most_rows(const PrepareInput& in, const ConvParams& p, const Work& k) {
     // Kernels pass over all rows once per block of channels.
     case ConvMode::kDepthwise: return max_u32(131072 / row_bytes / p.h.stride, 8);
     case ConvMode::kDense:
-    case ConvMode::kWide: break;
+    case ConvMode::kWide:
+    case ConvMode::kWinograd: break;
   }
   if (p.border != ConvBorder::kCopyAll && k.panels <= p.call_panels) return max_u32(k.rows, 1);
   if (p.border != ConvBorder::kCopyAll) return max_u32(kNearBytes / row_bytes / p.h.stride, 8);

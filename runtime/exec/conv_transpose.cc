@@ -4,6 +4,7 @@
 // that it needs into its slot's scratch, with the zero point (float: 0) around them; else kernels read the input in place.
 #include "runtime/exec/checks.h"
 #include "runtime/exec/conv_paths.h"
+#include "runtime/exec/conv_winograd.h"
 #include "runtime/exec/split.h"
 
 namespace lathe {
@@ -259,6 +260,15 @@ Status cut_tasks(const PrepareInput& in, uint64_t macs, ConvTransposeParams* par
   return {};
 }
 
+// Of stride 1: the convolution with turned weights, whose padding is what this one's leaves of the kernel.
+Status prepare_turned(const PrepareInput& in, const ConvTranspose2dAttrs& a, ConvTransposeParams* params, Prepared* out) {
+  const Geometry& g = params->geometry;
+  if (a.pad[0] > 2 || a.pad[1] > 2 || a.output_pad[0] != 0 || a.output_pad[1] != 0) return refuse(in, Code::kCorrupt, 2);
+  params->conv.h = {g.ih, g.oh, g.kh, g.stride_h, g.dilation_h, 2 - g.pad_top, 0, 0};
+  params->conv.w = {g.iw, g.ow, g.kw, g.stride_w, g.dilation_w, 2 - g.pad_left, 0, 0};
+  return prepare_winograd(in, &params->conv, out);
+}
+
 }  // namespace
 
 Status prepare_ConvTranspose2d(const PrepareInput& in, Prepared* out) {
@@ -282,6 +292,7 @@ Status prepare_ConvTranspose2d(const PrepareInput& in, Prepared* out) {
   s = prepare_conv_operands(in, packing, attrs.lo, attrs.hi, &p, static_cast<uint32_t>(attrs.stride[0] * attrs.stride[1]));
   if (!s.ok()) return s;
   set_geometry(attrs, x, w, y, &params);
+  if (in.tensor(kConvW).layout == Layout::kWinogradF32) return prepare_turned(in, attrs, &params, out);
   const uint64_t macs = static_cast<uint64_t>(p.images) * params.geometry.ih * params.geometry.iw * packing.weight_elems();
   s = cut_tasks(in, macs, &params, out);
   if (!s.ok()) return s;
@@ -294,6 +305,8 @@ void run_ConvTranspose2d(const RunContext& ctx, const BoundStep& step) {
   const ConvParams& p = ctx.params<ConvTransposeParams>(step).conv;
   if (p.mode == ConvMode::kWide) {
     run_wide_conv(ctx, step, p, true);
+  } else if (p.mode == ConvMode::kWinograd) {
+    run_winograd(ctx, step, p);
   } else if (p.quantized != 0) {
     run<QuantizedPath>(ctx, step);
   } else if (p.elem_bytes == 2) {

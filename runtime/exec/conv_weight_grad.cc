@@ -1,35 +1,20 @@
 // Conv2dWeightGrad: dw[o][p][q][i] = sum over images and output pixels of dy[.., o] x[.., i], x at the input pixel that tap (p,
 // q) reads there.
 //
-// For one tap it is a product of matrices: dy^T [oc][pixels] times x's pixels [pixels][ic]. dy is transposed once; a task takes a
-// tap and a range of input channels, packs x's pixels as the segment GEMM's panels, some rows of output at a time, and adds their
-// product to sums of its own (the GEMM's residual, which kernels may read past the end of, so that it cannot be dw). Pixels whose tap lies in the padding are left out. Tasks are the same
-// whatever the number of threads, and so are the sums.
-#include "kernels/gemm_pack/gemm_pack.h"
-#include "kernels/layout/layout.h"
+// For one tap and image it is a product of matrices: dy^T [oc][pixels] times x's pixels [pixels][ic], both read in place
+// (kernels/gemm_tn); pixels whose tap lies in the padding are left out. 3x3 kernels of stride 1 go by tiles instead
+// (conv_winograd_grad.cc). A task adds up some rows of one chunk of images; then the chunks are added in order.
+#include "kernels/gemm/gemm.h"
+#include "kernels/gemm_tn/gemm_tn.h"
 #include "runtime/exec/checks.h"
-#include "runtime/exec/split.h"
+#include "runtime/exec/conv_weight_grad.h"
 
 namespace lathe {
 namespace {
 
-using kernels::kGemmPanel;
-using kernels::round_up;
-
-constexpr uint32_t kX = 0, kDy = 1;
-constexpr uint32_t kGemmKernel = 0, kPackKernel = 1, kTransposeKernel = 2;
-// Channels of a task, and packed bytes that stay near.
-constexpr uint32_t kBlockChannels = 64, kPackedBytes = 131072;
-
-struct GradAxis {
-  uint32_t in, out, kernel, stride, dilation, pad;
-};
-struct WeightGradParams {
-  GradAxis h, w;
-  uint32_t images, groups, ic, oc, icg, ocg;
-  uint32_t block_channels, channel_tasks, block_rows;
-  uint32_t slots_at, slot_bytes, sums_at;  // scratch: dy transposed, then the slots' panels, with the sums in each at sums_at
-};
+constexpr uint32_t kX = kWeightGradX, kDy = kWeightGradDy;
+// Rows of a task's sums.
+constexpr uint32_t kTaskRows = 64, kWinogradTaskRows = 128;
 
 constexpr uint32_t smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
@@ -38,7 +23,7 @@ struct Inside {
   uint32_t begin, end;
   uint32_t size() const { return end - begin; }
 };
-Inside inside(const GradAxis& a, uint32_t t) {
+Inside inside(const ConvAxis& a, uint32_t t) {
   const int32_t shift = static_cast<int32_t>(t * a.dilation) - static_cast<int32_t>(a.pad);
   const uint32_t begin = shift >= 0 ? 0 : ceil_div(static_cast<uint32_t>(-shift), a.stride);
   const int32_t room = static_cast<int32_t>(a.in) - shift;  // outputs o with o * stride < room
@@ -46,7 +31,7 @@ Inside inside(const GradAxis& a, uint32_t t) {
   return {begin, end < begin ? begin : end};
 }
 
-Status check_axis(const PrepareInput& in, const Conv2dWeightGradAttrs& a, uint32_t i, GradAxis* axis) {
+Status check_axis(const PrepareInput& in, const Conv2dWeightGradAttrs& a, uint32_t i, ConvAxis* axis) {
   constexpr int64_t kMost = 1 << 20;
   const int64_t size = in.shape(kX)[1 + i], out = in.shape(kDy)[1 + i], kernel = a.kernel[i], stride = a.stride[i],
                 dilation = a.dilation[i], before = a.pad[i], after = a.pad[2 + i];
@@ -57,14 +42,14 @@ Status check_axis(const PrepareInput& in, const Conv2dWeightGradAttrs& a, uint32
   if (before < 0 || after < 0 || before > kMost || after > kMost || extent > padded || (padded - extent) / stride + 1 != out)
     return refuse(in, Code::kInvalidArgument, static_cast<uint32_t>(out), static_cast<uint32_t>(padded));
   const auto u = [](int64_t v) { return static_cast<uint32_t>(v); };
-  *axis = {u(size), u(out), u(kernel), u(stride), u(dilation), u(before)};
+  *axis = {u(size), u(out), u(kernel), u(stride), u(dilation), u(before), 0, 0};
   return {};
 }
 
 Status set_geometry(const PrepareInput& in, const Conv2dWeightGradAttrs& a, WeightGradParams* p) {
   const Shape &x = in.shape(kX), &dy = in.shape(kDy), &dw = in.shape(in.out());
   if (x.rank != 4 || dy.rank != 4 || dw.rank != 4) return refuse(in, Code::kCorrupt, 4, x.rank);
-  if (a.groups < 1 || x[3] < 1 || dy[3] < 1 || x[3] % a.groups != 0 || dy[3] % a.groups != 0 || x[0] != dy[0])
+  if (a.groups < 1 || x[0] < 1 || x[3] < 1 || dy[3] < 1 || x[3] % a.groups != 0 || dy[3] % a.groups != 0 || x[0] != dy[0])
     return refuse(in, Code::kCorrupt, static_cast<uint32_t>(x[3]), static_cast<uint32_t>(dy[3]));
   if (dw[0] != dy[3] || dw[1] != a.kernel[0] || dw[2] != a.kernel[1] || dw[3] != x[3] / a.groups)
     return refuse(in, Code::kCorrupt, static_cast<uint32_t>(dy[3]), static_cast<uint32_t>(dw[0]));
@@ -80,117 +65,131 @@ Status set_geometry(const PrepareInput& in, const Conv2dWeightGradAttrs& a, Weig
   return {};
 }
 
+// The vectors that rows of n elements take, m of them.
+constexpr uint64_t vectors(uint32_t m, uint32_t n) { return static_cast<uint64_t>(m) * ceil_div(n, 16); }
+
+bool by_tiles(const WeightGradParams& p) {
+  const ConvAxis axes[] = {p.h, p.w};
+  for (const ConvAxis& a : axes)
+    if (a.kernel != 3 || a.stride != 1 || a.dilation != 1 || a.pad > 2) return false;
+  return p.groups == 1 && winograd_pays(p.ic, p.oc, p.h.out, p.w.out);
+}
+
 Status cut_tasks(const PrepareInput& in, WeightGradParams* p, Prepared* out) {
-  p->block_channels = smaller(round_up(p->icg, kGemmPanel), kBlockChannels);
-  p->channel_tasks = ceil_div(p->icg, p->block_channels);
-  const uint32_t row_bytes = 4 * p->block_channels * p->w.out;  // at most 2^28
-  p->block_rows = smaller(kPackedBytes / row_bytes == 0 ? 1 : kPackedBytes / row_bytes, p->h.out);
-  const uint64_t transposed = static_cast<uint64_t>(elems(in, kDy)) * 4 + 64;
-  const uint64_t panels = static_cast<uint64_t>(row_bytes) * p->block_rows + 64;
-  const uint64_t sums = static_cast<uint64_t>(p->ocg) * p->block_channels * 4 + 64, slot = panels + 64 + sums;
-  const uint64_t scratch = transposed + 64 + (slot + 64) * (in.threads > 1 ? in.threads : 1);
+  p->winograd = by_tiles(*p) ? 1 : 0;
+  p->swapped = p->winograd == 0 && vectors(p->icg, p->ocg) < vectors(p->ocg, p->icg) ? 1 : 0;
+  const uint64_t sums =
+      static_cast<uint64_t>(p->winograd != 0 ? kernels::kWinogradPoints : p->h.kernel * p->w.kernel) * p->oc * p->icg;
+  if (sums > 0x7fffffff / 8) return refuse(in, Code::kOutOfMemory, static_cast<uint32_t>(sums >> 10));
+  const uint64_t most = sums == 0 || kMaxSums / sums == 0 ? 1 : kMaxSums / sums;
+  const uint32_t chunks = smaller(smaller(p->images, kMaxChunks), most < kMaxChunks ? static_cast<uint32_t>(most) : kMaxChunks);
+  p->chunk_images = ceil_div(p->images, chunks);
+  p->chunks = ceil_div(p->images, p->chunk_images);
+  p->chunk_elems = static_cast<uint32_t>(sums);
+  const uint32_t rows = p->winograd != 0 ? p->oc : p->swapped != 0 ? p->icg : p->ocg;
+  p->rows = smaller(rows, p->winograd != 0 ? kWinogradTaskRows : kTaskRows);
+  p->row_tasks = ceil_div(rows, p->rows);
+  uint64_t scratch = static_cast<uint64_t>(p->chunks) * sums * 4 + 64;
+  if (p->winograd != 0) {
+    const uint32_t tiles = weight_grad_grid(*p).block_tiles();
+    const uint64_t widest = static_cast<uint64_t>(tiles) * (p->ic > p->rows ? p->ic : p->rows);
+    if (widest > 0x7fffffff / (8 * kernels::kWinogradPoints))
+      return refuse(in, Code::kOutOfMemory, static_cast<uint32_t>(widest >> 10));
+    p->slots_at = kernels::round_up(static_cast<uint32_t>(scratch), 64);
+    p->slot_bytes = 4 * kernels::kWinogradPoints * (point_step(tiles, p->ic) + point_step(tiles, p->rows));
+    scratch = p->slots_at + static_cast<uint64_t>(p->slot_bytes) * (in.threads > 1 ? in.threads : 1);
+  }
   if (scratch > 0x7fffffff) return refuse(in, Code::kOutOfMemory, static_cast<uint32_t>(scratch >> 10));
-  p->slots_at = round_up(static_cast<uint32_t>(transposed), 64);
-  p->slot_bytes = round_up(static_cast<uint32_t>(slot), 64);
-  p->sums_at = round_up(static_cast<uint32_t>(panels), 64);
   out->scratch_bytes = static_cast<uint32_t>(scratch);
   return {};
-}
-
-struct GradTask {
-  uint32_t group, row, col, channel, channels;  // tap (row, col); channel of the group
-};
-
-GradTask task_at(const WeightGradParams& p, uint32_t index) {
-  GradTask t{};
-  t.channel = index % p.channel_tasks * p.block_channels;
-  t.channels = smaller(p.icg - t.channel, p.block_channels);
-  index /= p.channel_tasks;
-  t.col = index % p.w.kernel;
-  index /= p.w.kernel;
-  t.row = index % p.h.kernel;
-  t.group = index / p.h.kernel;
-  return t;
-}
-
-// Pixels of x that outputs [row, row + rows) x cols of an image read, as panels [16 channels][rows][cols].
-void pack_pixels(const WeightGradParams& p, kernels::GemmPackF32Fn pack, const GradTask& t, const float* image, uint32_t row,
-                 uint32_t rows, const Inside& cols, float* packed) {
-  const uint32_t first = cols.begin * p.w.stride + t.col * p.w.dilation - p.w.pad;
-  for (uint32_t c = 0; c < t.channels; c += kGemmPanel) {
-    for (uint32_t r = 0; r < rows; ++r, packed += static_cast<size_t>(cols.size()) * kGemmPanel) {
-      const uint32_t at = (row + r) * p.h.stride + t.row * p.h.dilation - p.h.pad;
-      pack({image + (static_cast<size_t>(at) * p.w.in + first) * p.ic + p.icg * t.group + t.channel + c, p.w.stride * p.ic, 1,
-            cols.size(), smaller(t.channels - c, kGemmPanel), 1.0f, packed});
-    }
-  }
 }
 
 class Runner {
  public:
   Runner(const RunContext& ctx, const BoundStep& step)
       : p_(ctx.params<WeightGradParams>(step)),
-        gemm_(ctx.kernel<kernels::GemmF32Fn>(step, kGemmKernel)),
-        pack_(ctx.kernel<kernels::GemmPackF32Fn>(step, kPackKernel)),
-        transpose_(ctx.kernel<kernels::TransposeFn>(step, kTransposeKernel)),
+        product_(ctx.kernel<kernels::GemmTnF32Fn>(step)),
         x_(ctx.in<float>(step, kX)),
         dy_(ctx.in<float>(step, kDy)),
         dw_(ctx.out<float>(step, 0)),
-        transposed_(reinterpret_cast<float*>(ctx.scratch(step))) {}
+        sums_(reinterpret_cast<float*>(ctx.scratch(step))) {}
 
-  void transpose(uint32_t image) const {
-    const uint32_t pixels = p_.h.out * p_.w.out;
-    const size_t at = static_cast<size_t>(image) * pixels * p_.oc;
-    transpose_({dy_ + at, transposed_ + at, pixels, p_.oc, static_cast<int32_t>(p_.oc * 4), static_cast<int32_t>(pixels * 4), 4});
+  // Rows of the sums of one group and chunk.
+  void task(uint32_t index) const {
+    const uint32_t block = index % p_.row_tasks, group = index / p_.row_tasks % p_.groups,
+                   chunk = index / p_.row_tasks / p_.groups;
+    const uint32_t m = p_.swapped != 0 ? p_.icg : p_.ocg, n = p_.swapped != 0 ? p_.ocg : p_.icg;
+    const uint32_t first = block * p_.rows, count = smaller(m - first, p_.rows), taps = p_.h.kernel * p_.w.kernel;
+    float* sums = sums_ + static_cast<size_t>(chunk) * p_.chunk_elems + (static_cast<size_t>(group) * taps * m + first) * n;
+    for (uint32_t t = 0; t < taps; ++t)
+      for (uint32_t e = 0; e < count * n; ++e) sums[static_cast<size_t>(t) * m * n + e] = 0;
+    const uint32_t begin = chunk * p_.chunk_images, end = smaller(p_.images, begin + p_.chunk_images);
+    for (uint32_t image = begin; image < end; ++image)
+      for (uint32_t t = 0; t < taps; ++t) add(image, group, t, first, count, sums + static_cast<size_t>(t) * m * n);
   }
 
-  void task(const GradTask& t, float* packed) const {
-    float* dw = dw_ + ((static_cast<size_t>(t.group) * p_.ocg * p_.h.kernel + t.row) * p_.w.kernel + t.col) * p_.icg + t.channel;
-    const Inside rows = inside(p_.h, t.row), cols = inside(p_.w, t.col);
-    float* sums = packed + p_.sums_at / 4;
-    bool first = true;
-    for (uint32_t image = 0; image < p_.images && cols.size() != 0; ++image) {
-      for (uint32_t row = rows.begin; row < rows.end; row += p_.block_rows) {
-        add(t, image, row, smaller(p_.block_rows, rows.end - row), cols, first, sums, packed);
-        first = false;
+  // Channel o of dw: the chunks in order.
+  void finish(uint32_t o) const {
+    const uint32_t taps = p_.h.kernel * p_.w.kernel, group = o / p_.ocg, of_group = o % p_.ocg;
+    const size_t per_tap = static_cast<size_t>(p_.icg) * p_.ocg, group_at = static_cast<size_t>(group) * taps * per_tap;
+    const size_t row_at = p_.swapped != 0 ? of_group : static_cast<size_t>(of_group) * p_.icg,
+                 step = p_.swapped != 0 ? p_.ocg : 1;
+    float* dw = dw_ + static_cast<size_t>(o) * taps * p_.icg;
+    for (uint32_t t = 0; t < taps; ++t, dw += p_.icg) {
+      const float* from = sums_ + group_at + t * per_tap + row_at;
+      for (uint32_t i = 0; i < p_.icg; ++i) dw[i] = from[i * step];
+      for (uint32_t chunk = 1; chunk < p_.chunks; ++chunk) {
+        from += p_.chunk_elems;
+        for (uint32_t i = 0; i < p_.icg; ++i) dw[i] += from[i * step];
       }
     }
-    for (uint32_t o = 0; o < p_.ocg; ++o)
-      for (uint32_t i = 0; i < t.channels; ++i)
-        dw[static_cast<size_t>(o) * weight_step() + i] = first ? 0 : sums[static_cast<size_t>(o) * t.channels + i];
   }
 
  private:
-  uint32_t weight_step() const { return p_.h.kernel * p_.w.kernel * p_.icg; }
-
-  void add(const GradTask& t, uint32_t image, uint32_t row, uint32_t rows, const Inside& cols, bool first, float* sums,
-           float* packed) const {
-    const uint32_t pixels = p_.h.out * p_.w.out;
-    pack_pixels(p_, pack_, t, x_ + static_cast<size_t>(image) * p_.h.in * p_.w.in * p_.ic, row, rows, cols, packed);
-    const bool whole = cols.size() == p_.w.out;  // rows follow one another: one segment
-    kernels::GemmF32Args g{};
-    g.geo = kernels::gemm_f32_matrix(p_.ocg, t.channels, rows * cols.size(), pixels, t.channels);
-    if (!whole) {
-      g.geo.seg_rows = rows;
-      g.geo.seg_k = cols.size();
-      g.geo.a_seg_row_step = static_cast<int32_t>(p_.w.out);
-      g.geo.w_seg_row_step = cols.size() * kGemmPanel;
-    }
-    g.a = transposed_ + (static_cast<size_t>(image) * p_.oc + t.group * p_.ocg) * pixels + row * p_.w.out + cols.begin;
-    g.w = packed;
-    g.y = sums;
-    g.residual = first ? nullptr : sums;
-    g.lo = -kInfinity;
-    g.hi = kInfinity;
-    gemm_(g);
+  void add(uint32_t image, uint32_t group, uint32_t tap, uint32_t first, uint32_t count, float* sums) const {
+    const uint32_t row = tap / p_.w.kernel, col = tap % p_.w.kernel;
+    const Inside rows = inside(p_.h, row), cols = inside(p_.w, col);
+    if (rows.size() == 0 || cols.size() == 0) return;
+    const uint32_t in_row = rows.begin * p_.h.stride + row * p_.h.dilation - p_.h.pad;
+    const uint32_t in_col = cols.begin * p_.w.stride + col * p_.w.dilation - p_.w.pad;
+    const float* x = x_ + ((static_cast<size_t>(image) * p_.h.in + in_row) * p_.w.in + in_col) * p_.ic + group * p_.icg;
+    const float* dy =
+        dy_ + ((static_cast<size_t>(image) * p_.h.out + rows.begin) * p_.w.out + cols.begin) * p_.oc + group * p_.ocg;
+    const uint32_t x_row = p_.h.stride * p_.w.in * p_.ic, x_col = p_.w.stride * p_.ic, dy_row = p_.w.out * p_.oc;
+    kernels::GemmTnF32Args g{.a = dy + first,
+                             .b = x,
+                             .y = sums,
+                             .rows = rows.size(),
+                             .cols = cols.size(),
+                             .a_row_step = dy_row,
+                             .a_col_step = p_.oc,
+                             .b_row_step = x_row,
+                             .b_col_step = x_col,
+                             .m = count,
+                             .n = p_.icg,
+                             .y_step = p_.icg,
+                             .add = 1};
+    if (p_.swapped != 0)
+      g = {.a = x + first,
+           .b = dy,
+           .y = sums,
+           .rows = rows.size(),
+           .cols = cols.size(),
+           .a_row_step = x_row,
+           .a_col_step = x_col,
+           .b_row_step = dy_row,
+           .b_col_step = p_.oc,
+           .m = count,
+           .n = p_.ocg,
+           .y_step = p_.ocg,
+           .add = 1};
+    product_(g);
   }
 
   const WeightGradParams& p_;
-  kernels::GemmF32Fn gemm_;
-  kernels::GemmPackF32Fn pack_;
-  kernels::TransposeFn transpose_;
+  kernels::GemmTnF32Fn product_;
   const float *x_, *dy_;
-  float *dw_, *transposed_;
+  float *dw_, *sums_;
 };
 
 }  // namespace
@@ -203,20 +202,23 @@ Status prepare_Conv2dWeightGrad(const PrepareInput& in, Prepared* out) {
   auto& p = out->make<WeightGradParams>();
   if (const Status s = set_geometry(in, attrs, &p); !s.ok()) return s;
   if (const Status s = cut_tasks(in, &p, out); !s.ok()) return s;
+  out->exact_input_mask = 3;
   const auto pick = [&](kernels::Family f) { return out->use(kernels::select(f, kernels::Storage::kS8, in.isa)); };
-  const bool ok =
-      pick(kernels::Family::kGemmF32) && pick(kernels::Family::kGemmPackF32) && pick(kernels::Family::kTranspose);
+  bool ok = pick(kernels::Family::kGemmTnF32);
+  if (p.winograd != 0) ok = ok && pick(kernels::Family::kWinogradInputF32) && pick(kernels::Family::kWinogradGradientF32);
   return ok ? Status{} : refuse(in, Code::kUnsupported);
 }
 
 void run_Conv2dWeightGrad(const RunContext& ctx, const BoundStep& step) {
   const WeightGradParams& p = ctx.params<WeightGradParams>(step);
+  if (p.winograd != 0) {
+    ctx.parallel(p.chunks * p.row_tasks,
+                 [&](uint32_t task, uint32_t slot) { winograd_weight_grad_task(ctx, step, p, task, slot); });
+    return ctx.parallel(p.oc, [&](uint32_t o, uint32_t) { winograd_weight_grad_finish(ctx, step, p, o); });
+  }
   const Runner runner(ctx, step);
-  uint8_t* slots = ctx.scratch(step) + p.slots_at;
-  ctx.parallel(p.images, [&](uint32_t image, uint32_t) { runner.transpose(image); });
-  ctx.parallel(p.groups * p.h.kernel * p.w.kernel * p.channel_tasks, [&](uint32_t index, uint32_t slot) {
-    runner.task(task_at(p, index), reinterpret_cast<float*>(slots + static_cast<size_t>(slot) * p.slot_bytes));
-  });
+  ctx.parallel(p.chunks * p.groups * p.row_tasks, [&](uint32_t task, uint32_t) { runner.task(task); });
+  ctx.parallel(p.oc, [&](uint32_t o, uint32_t) { runner.finish(o); });
 }
 
 }  // namespace lathe

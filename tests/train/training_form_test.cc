@@ -137,6 +137,59 @@ output %s
   CHECK(normed->parameters[2].role == ParameterRole::kBias);
 }
 
+TEST_CASE("constants of Add and Mul are parameters behind others, if they are vectors or tables of positions") {
+  auto graph = parse_graph(R"(graph {
+input %x : f32[2,4]
+constant %mean : f32[4] = [0.1, 0.2, 0.3, 0.4]
+constant %w : f32[4,3] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]
+constant %shift : f32[3] = splat 0
+constant %gamma : f32[1,3] = splat 1
+constant %half : f32[1] = [0.5]
+constant %positions : f32[2,3] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
+constant %mask : f32[2,3] = [0, 0, -10000, 0, 0, 0]
+constant %seen : f32[2,3] = [0, 0, 1, 0, 1, 0]
+constant %rotary : f32[2,3] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
+constant %alibi : f32[2,3] = [-0.1, -0.2, -0.3, -0.4, -0.5, -0.6]
+%a = Add (%x, %mean)
+%b = MatMul (%a, %w)
+%c = Add (%shift, %b)
+%d = Mul (%c, %gamma)
+%e = Mul (%d, %half)
+%f = Add (%e, %positions)
+%g = Add (%f, %mask)
+%h = Add (%g, %seen)
+%i = Mul (%h, %rotary)
+%j = Add (%i, %alibi)
+%y = Softmax (%j) {axis=1}
+output %y
+})");
+  REQUIRE_MESSAGE(graph, graph.error().message);
+  const auto form = make_training_form(*graph);
+  REQUIRE_MESSAGE(form, form.error().message);
+  CHECK(names_of(form->parameters) == "w shift gamma positions ");
+}
+
+TEST_CASE("a normalization takes the clamp behind it along, unless somebody else reads between them") {
+  const std::string head = "graph {\ninput %x : f32[2,4]\nconstant %s : f32[4] = splat 1\nconstant %b : f32[4] = splat 0\n"
+                           "constant %m : f32[4] = splat 0\nconstant %v : f32[4] = splat 1\n"
+                           "%n = BatchNorm \"norm\" (%x, %s, %b, %m, %v) {axis=1}\n%y = Clamp (%n) {lo=0, hi=6}\n";
+  for (const char* rest : {"output %y\n}", "%z = Add (%n, %y)\noutput %z\n}", "output %y\noutput %n\n}"}) {
+    CAPTURE(std::string(rest));
+    auto graph = parse_graph(head + rest);
+    REQUIRE_MESSAGE(graph, graph.error().message);
+    REQUIRE(make_training_form(*graph));
+    REQUIRE(verify(*graph));
+    const bool alone = std::string(rest) == "output %y\n}";
+    bool clamps = false;
+    for (const NodeId n : graph->order()) {
+      const Node& node = graph->node(n);
+      clamps = clamps || node.op == Op::kClamp;
+      if (node.op == Op::kBatchNormTrain) CHECK((std::get<BatchNormTrainAttrs>(node.attrs).hi == 6.0f) == alone);
+    }
+    CHECK(clamps != alone);
+  }
+}
+
 TEST_CASE("what cannot be trained is said") {
   auto graph = parse_graph("graph {\ninput %x : f32[2]\n%y = Tanh (%x)\noutput %y\n}");
   REQUIRE(graph);
