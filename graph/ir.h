@@ -35,7 +35,7 @@ using Attrs = std::variant<NoAttrs, Conv2dAttrs, FullyConnectedAttrs, BatchNormA
                            ReverseSequenceAttrs, Col2ImAttrs, ArgMaxPoolAttrs, ResizeAttrs, RoiAlignAttrs, EinsumAttrs,
                            QuantizeLinearAttrs, DequantizeLinearAttrs,
                            RecurrentAttrs, MaskedSoftmaxAttrs, LinearAttentionAttrs, NmsAttrs, PackAttrs, BatchNormTrainAttrs,
-                           Conv2dWeightGradAttrs>;
+                           Conv2dWeightGradAttrs, FakeQuantAttrs>;
 // The attribute struct of `op` with its defaults.
 Attrs default_attrs(Op op);
 

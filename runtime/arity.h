@@ -121,6 +121,9 @@ constexpr Arity op_arity(Op op) {
     case Op::kClampGrad: return {2, 2, 2, 1};  // x (ClampGrad: y), dy
     case Op::kBatchNormTrain: return {3, 3, 3, 3};
     case Op::kBatchNormGrad: return {6, 6, 6, 3};
+    case Op::kFakeQuant:
+    case Op::kStepSize: return {2, 2, 2, 1};
+    case Op::kFakeQuantGrad: return {3, 3, 3, 2};
     case Op::kExtents:
     case Op::kTrim:
     case Op::kExpand:

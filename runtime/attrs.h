@@ -472,6 +472,23 @@ struct Conv2dWeightGradAttrs {
   constexpr bool operator==(const Conv2dWeightGradAttrs&) const = default;
 };
 
+// The grid of y = (clamp(rne(x / s) + zero_point, qmin, qmax) - zero_point) * s, whose scales s are an operand: one, or with `axis` >= 0
+// one per index of that axis of x.
+struct FakeQuantAttrs {
+  static constexpr bool kEmpty = false;
+  int32_t axis = -1;
+  int32_t zero_point = 0;
+  int32_t qmin = -128;
+  int32_t qmax = 127;
+  template <class Self, class V> static constexpr void visit(Self& s, V&& v) {
+    v("axis", s.axis);
+    v("zero_point", s.zero_point);
+    v("qmin", s.qmin);
+    v("qmax", s.qmax);
+  }
+  constexpr bool operator==(const FakeQuantAttrs&) const = default;
+};
+
 // Linear attention with a carried state (graph/ops/attention.cc): y = scale * state^T q.
 struct LinearAttentionAttrs {
   static constexpr bool kEmpty = false;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "graph/fake_quant.h"
 #include "graph/grad/emit.h"
 #include "graph/rewriter.h"
 
@@ -14,7 +15,7 @@ namespace {
 std::optional<ParameterRole> role_of(const Node& node, size_t i) {
   const OpDef& def = op_def(node.op);
   const auto only = [](bool is, ParameterRole role) { return is ? std::optional(role) : std::nullopt; };
-  if (node.op == Op::kBatchNorm) return i == 1 ? ParameterRole::kScale : only(i == 2, ParameterRole::kBias);
+  if (node.op == Op::kBatchNorm) return i == 1 || node.op == Op::kStepSize ? ParameterRole::kScale : only(i == 2, ParameterRole::kBias);
   if (node.op == Op::kMatMul) return ParameterRole::kWeight;
   if (def.takes_rows != nullptr && def.takes_rows(node.attrs)) return only(i == 0, ParameterRole::kTable);
   switch (quant_rule(def, i).role) {
@@ -112,7 +113,7 @@ class Training {
  private:
   void make_parameter(const Node& node, size_t i, ParameterRole role) {
     const int64_t fan = node.inputs[i] == kNoId || role != ParameterRole::kWeight ? 1 : fan_in(graph_, node, i);
-    if (make_variable(node.inputs[i], &form_.parameters) == kNoId) return;
+    if (make_variable(without_grid(graph_, node.inputs[i]), &form_.parameters) == kNoId) return;
     Trained& made = form_.parameters.back();
     made.role = role;
     made.batch_norm = node.op == Op::kBatchNorm;

@@ -25,7 +25,8 @@ struct TrainingForm {
 };
 
 // Parameters are constant float32 operands that the op table calls weights, biases and scales, of batch normalization its scale
-// and bias, of MatMul its constant operand, and tables whose rows a Gather reads. Behind those, a constant operand of Add or Mul is
+// and bias, of MatMul its constant operand, and tables whose rows a Gather reads. A weight may stand behind a
+// FakeQuant, whose factors (operands of StepSize) are parameters (kScale), too. Behind those, a constant operand of Add or Mul is
 // one too if it is a vector (one axis longer than 1: a bias, a layer's scale), and one of Add also if it is a table over the
 // channels (positions) that is neither added to what a softmax reads nor a mask (only 0 and 1, or a value of 1e4 and more). So
 // scalars, masks, rotary tables and what normalizes the model's input stay constants. A constant with several readers is one

@@ -1,5 +1,5 @@
-// Ops of training graphs: weights packed when the program runs, gradients that other ops cannot express, and batch normalization
-// by the statistics of the batch. Float only.
+// Ops of training graphs: weights packed when the program runs, gradients that other ops cannot express, batch normalization
+// by the statistics of the batch, and rounding to a grid that is learned. Float only.
 #include "graph/ops/table.h"
 #include "graph/ops/typing.h"
 
@@ -102,6 +102,43 @@ Types infer_batch_norm_grad(const InferInput& in) {
   return std::vector<Inferred>{{.type = *in.in[0].type}, {.type = {DType::kF32, {c}}}, {.type = {DType::kF32, {c}}}};
 }
 
+Result<void> want_grid(const InferInput& in) {
+  const auto& a = std::get<FakeQuantAttrs>(in.attrs);
+  LATHE_CHECK_OK(want_f32(in));
+  if (a.qmin < -128 || a.qmax > 127 || a.qmin >= a.qmax || a.zero_point < a.qmin || a.zero_point > a.qmax)
+    return fail(Code::kInvalidArgument, "steps " + std::to_string(a.qmin) + " to " + std::to_string(a.qmax) + " with zero point " +
+                                            std::to_string(a.zero_point) + " are no grid of 8 bits");
+  std::vector<Dim> scales;
+  if (a.axis != -1) {
+    LATHE_CHECK_OK(want_axis(a.axis, in.in[0].type->dims.size()));
+    scales = {in.in[0].type->dims[static_cast<size_t>(a.axis)]};
+  }
+  return agree_all(in.dims, scales, in.in[1].type->dims, "scale");
+}
+
+// x and its scales.
+Types infer_fake_quant(const InferInput& in) {
+  LATHE_CHECK_OK(want_grid(in));
+  return result(*in.in[0].type, false);
+}
+
+// x, its scales and dy give dx and the gradient of the scales.
+Types infer_fake_quant_grad(const InferInput& in) {
+  LATHE_CHECK_OK(want_grid(in));
+  LATHE_CHECK_OK(agree_all(in.dims, in.in[0].type->dims, in.in[2].type->dims, "gradient"));
+  return std::vector<Inferred>{{.type = *in.in[0].type}, {.type = *in.in[1].type}};
+}
+
+// Factors and the scales that they multiply.
+Types infer_step_size(const InferInput& in) {
+  const auto& a = std::get<ClampAttrs>(in.attrs);
+  LATHE_CHECK_OK(want_f32(in));
+  if (!(a.lo > 0) || !(a.lo <= a.hi))
+    return fail(Code::kInvalidArgument, "factors from " + std::to_string(a.lo) + " to " + std::to_string(a.hi) + " are not positive");
+  LATHE_CHECK_OK(agree_all(in.dims, in.in[0].type->dims, in.in[1].type->dims, "scale"));
+  return result(*in.in[0].type, false);
+}
+
 constexpr OpDef training(Op op, uint8_t inputs, uint8_t outputs, Types (*infer)(const InferInput&)) {
   return {.op = op,
           .min_inputs = inputs,
@@ -110,6 +147,13 @@ constexpr OpDef training(Op op, uint8_t inputs, uint8_t outputs, Types (*infer)(
           .infer = infer,
           .quant_in = {{QuantRole::kFloatOnly}},
           .quant_out = {QuantRole::kFloatOnly}};
+}
+
+// The factors are parameters (QuantRole::kFloatConstant is what make_training_form() looks for), the scales are not.
+constexpr OpDef step_size() {
+  OpDef def = training(Op::kStepSize, 2, 1, infer_step_size);
+  def.quant_in[0] = {QuantRole::kFloatConstant};
+  return def;
 }
 
 constexpr OpDef weight_grad() {
@@ -127,5 +171,8 @@ constinit const OpDef kAvgPool2dGrad = training(Op::kAvgPool2dGrad, 2, 1, infer_
 constinit const OpDef kClampGrad = training(Op::kClampGrad, 2, 1, infer_clamp_grad);
 constinit const OpDef kBatchNormTrain = training(Op::kBatchNormTrain, 3, 3, infer_batch_norm_train);
 constinit const OpDef kBatchNormGrad = training(Op::kBatchNormGrad, 6, 3, infer_batch_norm_grad);
+constinit const OpDef kFakeQuant = training(Op::kFakeQuant, 2, 1, infer_fake_quant);
+constinit const OpDef kFakeQuantGrad = training(Op::kFakeQuantGrad, 3, 2, infer_fake_quant_grad);
+constinit const OpDef kStepSize = step_size();
 
 }  // namespace lathe::ops

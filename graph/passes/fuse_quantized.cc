@@ -333,7 +333,9 @@ std::string integer_obstacle(const Graph& graph, NodeId n) {
   return Fusion(graph, n).obstacle();
 }
 
-Result<void> fuse_quantized(Rewriter& rewriter) {
+Result<void> fuse_quantized(Rewriter& rewriter) { return fuse_quantized_but(rewriter, {}); }
+
+Result<void> fuse_quantized_but(Rewriter& rewriter, const std::set<NodeId>& kept) {
   Graph& graph = rewriter.graph();
   const auto is_border = [&](NodeId n) { return graph.node(n).op == Op::kQuantize || graph.node(n).op == Op::kDequantize; };
   if (const auto nodes = rewriter.nodes(); std::none_of(nodes.begin(), nodes.end(), is_border)) return {};
@@ -343,7 +345,7 @@ Result<void> fuse_quantized(Rewriter& rewriter) {
     rewriter.sweep();
     bool changed = false;
     for (const NodeId n : rewriter.nodes())
-      if (!graph.node(n).dead && !graph.node(n).inputs.empty() && graph.node(n).outputs.size() == 1)
+      if (!graph.node(n).dead && !graph.node(n).inputs.empty() && graph.node(n).outputs.size() == 1 && !kept.contains(n))
         changed = change(rewriter, n) || changed;
     if (!changed) break;
   }

@@ -80,6 +80,35 @@ Result<void> export_dequantize_linear(NodeExport& e) {
   return e.result("DequantizeLinear", all_inputs(e), attributes);
 }
 
+// Steps of fewer than 8 bits are int8 that a Clip narrows.
+Result<void> export_fake_quant(NodeExport& e) {
+  const auto& a = e.attrs<FakeQuantAttrs>();
+  const std::string stem = e.result_value().name, scale = e.native_input(1);
+  std::vector<int64_t> dims;
+  std::vector<std::string> attributes;
+  if (a.axis >= 0) {
+    const auto count = e.graph().dims().value(e.type(1).dims[0]);
+    if (!count) return fail(Code::kUnsupported, "the number of scales is not known");
+    dims = {*count};
+    attributes = {int_attribute("axis", a.axis)};
+  }
+  const auto steps_of = [&](const char* what, int32_t value, const std::vector<int64_t>& shape) {
+    const std::vector<int8_t> values(shape.empty() ? 1 : static_cast<size_t>(shape[0]), static_cast<int8_t>(value));
+    return e.out().constant(stem + what, DType::kS8, shape, values);
+  };
+  const std::string zero = steps_of(":zero_point", a.zero_point, dims);
+  std::string steps = e.step("steps", "QuantizeLinear", {e.native_input(0), scale, zero}, attributes);
+  if (a.qmin != -128 || a.qmax != 127)
+    steps = e.step("clip", "Clip", {steps, steps_of(":qmin", a.qmin, {}), steps_of(":qmax", a.qmax, {})});
+  return e.result("DequantizeLinear", {steps, scale, zero}, attributes);
+}
+
+Result<void> export_step_size(NodeExport& e) {
+  const auto& a = e.attrs<ClampAttrs>();
+  const std::string factor = e.step("factor", "Clip", {e.native_input(0), e.real("lo", a.lo), e.real("hi", a.hi)});
+  return e.results("Mul", {factor, e.native_input(1)});
+}
+
 Result<void> export_dynamic_quantize_linear(NodeExport& e) {
   return e.results("DynamicQuantizeLinear", {e.input(0)});
 }

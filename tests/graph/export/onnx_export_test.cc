@@ -245,6 +245,11 @@ const Case kCases[] = {
      "DynamicQuantizeLinear MatMulInteger"},
     {"input %x : u8[1,4,4,2]\nconstant %w : s8[3,2,2,2] = splat 3\n%y = ConvInteger (%x, %w) {stride=[2,1]}\noutput %y\n",
      "Transpose ConvInteger Transpose"},
+    {"input %x : f32[2,3,8]\nconstant %s : f32[8] = [1, 2, 0.5, 0.25, 0.125, 0.1, 0.05, 0.01]\n%y = FakeQuant (%x, %s) {axis=2, zero_point=-3}\noutput %y\n",
+     "QuantizeLinear DequantizeLinear", 17, false},
+    {"input %x : f32[2,8]\ninput %u : f32[]\nconstant %s : f32[] = [0.1]\n%t = StepSize (%u, %s) {lo=0.5, hi=2}\n%y = FakeQuant (%x, %t) "
+     "{qmin=-7, qmax=7}\noutput %y\n",
+     "Clip Mul QuantizeLinear Clip DequantizeLinear", 17, false},
 };
 
 // All outputs, as floats or bit for bit.
@@ -285,7 +290,7 @@ TEST_CASE("every op is among these, or is refused with a reason") {
   CHECK(missing == "");
   CHECK(refused ==
         "Assign, DynamicFullyConnected, MaskedSoftmax, Pack, Conv2dWeightGrad, MaxPool2dGrad, AvgPool2dGrad, ClampGrad, "
-        "BatchNormTrain, BatchNormGrad, ");
+        "BatchNormTrain, BatchNormGrad, FakeQuantGrad, ");
 }
 
 TEST_CASE("weights are raw data with their own names, scales lie along an explicit axis") {

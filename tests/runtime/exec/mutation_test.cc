@@ -117,6 +117,11 @@ TEST_CASE("changed bytes of any operator end in an error or in a run within boun
   train.more_outputs = train_grad.more_outputs = {like(DType::kF32, {7}), like(DType::kF32, {7})};
   mutate_op(train, BatchNormTrainAttrs{.axis = norm.axis}, &count);
   mutate_op(train_grad, BatchNormTrainAttrs{.axis = norm.axis, .lo = 0}, &count);
+  mutate_op({Op::kFakeQuant, {x, vector}, y}, FakeQuantAttrs{3, 0, -7, 7}, &count);
+  OpCase grid_grad{Op::kFakeQuantGrad, {x, vector, x}, y};
+  grid_grad.more_outputs = {like(DType::kF32, {7})};
+  mutate_op(grid_grad, FakeQuantAttrs{3, 0, -7, 7}, &count);
+  mutate_op({Op::kStepSize, {vector, vector}, like(DType::kF32, {7})}, ClampAttrs{0.5f, 2}, &count);
   MESSAGE(count.refused << " refused, " << count.ran << " ran");
   CHECK(count.refused > 1000);
   CHECK(count.ran > 1000);
