@@ -149,7 +149,7 @@ class LayerRounding {
       if (!(after < before)) up = nearest, after = before;
       for (size_t i = 0; i < up.size(); ++i) {
         if (up[i] == nearest[i]) continue;
-        rounded[first(g) + i] = static_cast<int8_t>(std::clamp(p.floor[i] + static_cast<float>(up[i]), -127.0f, 127.0f));
+        rounded[first(g) + i] = static_cast<int8_t>(p.floor[i] + static_cast<float>(up[i]));
         ++out.changed;
       }
       out.error_before += before / integer_.groups;
@@ -197,6 +197,7 @@ class LayerRounding {
     // A residual is added before the clamp, and is not part of the fit.
     p.lo = real_.has_residual ? -INFINITY : real_.conv.lo;
     p.hi = real_.has_residual ? INFINITY : real_.conv.hi;
+    const auto largest = static_cast<float>(weight.quant->qmax);
     for (size_t c = 0; c < p.outputs; ++c) {
       const size_t channel = g * p.outputs + c;
       const float s = weight_scale(*weight.quant, channel);
@@ -205,7 +206,7 @@ class LayerRounding {
                                                input_scale * s
                                          : 0);
       for (size_t i = 0; i < p.row; ++i) {
-        const float steps = real[first(g) + c * p.row + i] / s, floor = std::clamp(std::floor(steps), -127.0f, 126.0f);
+        const float steps = real[first(g) + c * p.row + i] / s, floor = std::clamp(std::floor(steps), -largest, largest - 1);
         p.floor.push_back(floor);
         p.start.push_back(std::clamp(steps - floor, 0.0f, 1.0f));
       }

@@ -21,9 +21,8 @@ double max_abs(std::span<const float> row) {
   return m;
 }
 
-// The scale for weights of magnitude up to weight_abs with a bias of up to bias_abs.
-double weight_scale(double weight_abs, double bias_abs, double input_scale, bool* widened) {
-  double s = weight_abs / 127.0;
+// `s`, or more: the scale for weights with a bias of up to bias_abs.
+double weight_scale(double s, double bias_abs, double input_scale, bool* widened) {
   if (!usable_scale(s)) s = bias_abs > 0 ? bias_abs / (input_scale * kZeroRowBiasSteps) : 1.0;
   if (!usable_scale(s)) s = 1.0;
   if (bias_abs / (input_scale * s) > kBiasLimit) {
@@ -33,23 +32,23 @@ double weight_scale(double weight_abs, double bias_abs, double input_scale, bool
   return s;
 }
 
-double squared_error(std::span<const float> row, double s) {
+double squared_error(std::span<const float> row, double s, double largest) {
   double sum = 0;
   for (const float v : row) {
-    const double d = static_cast<double>(v) - s * std::clamp(std::nearbyint(static_cast<double>(v) / s), -127.0, 127.0);
+    const double d = static_cast<double>(v) - s * std::clamp(std::nearbyint(static_cast<double>(v) / s), -largest, largest);
     sum += d * d;
   }
   return sum;
 }
 
 // The part of max|row| that the grid should reach.
-double best_reach(std::span<const float> row) {
+double best_reach(std::span<const float> row, double largest) {
   constexpr int kSteps = 50;
   const double most = max_abs(row);
-  if (!usable_scale(0.5 * most / 127.0)) return most;
-  double best = most, least = squared_error(row, most / 127.0);
+  if (!usable_scale(0.5 * most / largest)) return most;
+  double best = most, least = squared_error(row, most / largest, largest);
   for (int i = 1; i <= kSteps; ++i) {
-    const double reach = most * (1 - 0.01 * i), error = squared_error(row, reach / 127.0);
+    const double reach = most * (1 - 0.01 * i), error = squared_error(row, reach / largest, largest);
     if (error < least) best = reach, least = error;
   }
   return best;
@@ -105,19 +104,22 @@ Result<QuantizedWeights> quantize_weights(std::span<const float> weights, std::s
   QuantizedWeights out;
   if (channels == 0) return out;
   const size_t row = weights.size() / channels;
+  const double largest = options.largest;
   const uint32_t scale_count = options.per_channel ? channels : 1;
   for (uint32_t c = 0; c < scale_count; ++c) {
     bool widened = false;
     const auto w = options.per_channel ? weights.subspan(c * row, row) : weights;
     const auto b = bias.empty() || !options.per_channel ? bias : bias.subspan(c, 1);
-    const auto scale = static_cast<float>(weight_scale(options.least_error ? best_reach(w) : max_abs(w), max_abs(b), options.input_scale, &widened));
+    const double s = options.scales.empty() ? (options.least_error ? best_reach(w, largest) : max_abs(w)) / largest
+                                            : static_cast<double>(options.scales[c]);
+    const auto scale = static_cast<float>(weight_scale(s, max_abs(b), options.input_scale, &widened));
     out.scales.push_back(settled_scale(scale, options));
     out.widened_channels += widened;
   }
   out.values.resize(weights.size());
   for (uint32_t c = 0; c < channels; ++c) {
     const float s = out.scales[options.per_channel ? c : 0];
-    for (size_t i = c * row; i < (c + 1) * row; ++i) out.values[i] = static_cast<int8_t>(quantize(weights[i], s, 0, -127, 127));
+    for (size_t i = c * row; i < (c + 1) * row; ++i) out.values[i] = static_cast<int8_t>(quantize(weights[i], s, 0, -options.largest, options.largest));
     if (bias.empty()) continue;
     const double steps = static_cast<double>(bias[c]) / (static_cast<double>(options.input_scale) * static_cast<double>(s));
     out.bias.push_back(static_cast<int32_t>(std::clamp(std::nearbyint(steps), -kBiasLimit, kBiasLimit)));

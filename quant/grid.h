@@ -20,7 +20,7 @@ QuantParams activation_params(const Range& range);
 // The same with zero point 0 and scale max|x| / 127.
 QuantParams symmetric_params(const Range& range);
 
-// Symmetric weights in [-127, 127].
+// Symmetric weights in [-largest, largest].
 struct QuantizedWeights {
   std::vector<int8_t> values;     // as the float weights, row-major
   std::vector<float> scales;      // one per channel of axis 0, or a single one
@@ -31,12 +31,14 @@ struct QuantizedWeights {
 struct WeightOptions {
   bool per_channel = true;
   float input_scale = 1, output_scale = 1;
+  int32_t largest = 127;     // steps are in [-largest, largest]
+  std::span<const float> scales = {};  // given, one or one per channel, instead of those below; only widened and settled
   bool least_error = false;  // scales that clip the largest weights where that makes the squared error of all smaller
 };
 
-// weights: `channels` equal rows; bias: empty or one per channel. The scale of a channel is max|w| / 127, widened where the bias
+// weights: `channels` equal rows; bias: empty or one per channel. The scale of a channel is max|w| / largest, widened where the bias
 // would exceed 2^30 steps of input_scale * scale; an all-zero channel takes the scale that represents its bias best. With least_error the scale is the
-// best of max|w| / 127 times 1, 0.99, ..., 0.5 (a grid, as the error is not convex in it). Scales then
+// best of max|w| / largest times 1, 0.99, ..., 0.5 (a grid, as the error is not convex in it). Scales then
 // move by some units in the last place, until input_scale * scale / output_scale is the same float32 whether it is rounded once
 // or after each step, as runtimes differ in that. Error: NaN or infinity, naming the element.
 Result<QuantizedWeights> quantize_weights(std::span<const float> weights, std::span<const float> bias, uint32_t channels,

@@ -11,6 +11,7 @@
 #include "quant/decide.h"
 #include "quant/embedding.h"
 #include "quant/grid.h"
+#include "quant/integer_graph.h"
 
 namespace lathe {
 namespace {
@@ -117,13 +118,14 @@ class Converter {
     const float input_scale = graph_.value((*inputs)[0]).quant->scales[0];
     const auto channels = source_.dims().value(w.type.dims[0]);
     if (!channels) return fail(Code::kUnsupported, "weight '" + w.name + "' has symbolic dims");
+    const int32_t largest = (1 << (options_.weight_bits - 1)) - 1;
     auto q = quantize_weights(w.constant.as<float>(), bias_values, static_cast<uint32_t>(*channels),
-                              {.per_channel = options_.per_channel, .input_scale = input_scale, .output_scale = output_scale, .least_error = options_.weight_mse});
+                              {.per_channel = options_.per_channel, .input_scale = input_scale, .output_scale = output_scale, .largest = largest, .least_error = options_.weight_mse});
     if (!q) return tl::unexpected(with_context(std::move(q.error()), "'" + w.name + "'"));
     widened_channels_ += q->widened_channels;
     const size_t n = q->scales.size();
     const int32_t axis = options_.per_channel ? 0 : -1;
-    Quant quant{std::move(q->scales), std::vector<int32_t>(n, 0), axis, -127, 127};
+    Quant quant{std::move(q->scales), std::vector<int32_t>(n, 0), axis, -largest, largest};
     // One float weight may serve several nodes with different inputs; each gets integers of its own, because the bias depends on
     // the input's scale.
     (*inputs)[weight] =
@@ -230,11 +232,18 @@ Result<void> quantize_embeddings(const Graph& source, const std::vector<Decision
 
 }  // namespace
 
-Result<QuantizeResult> quantize_graph(const Graph& graph, const RangeTable& ranges, const QuantizeOptions& options) {
+Result<Graph> integer_graph(const Graph& graph, const RangeTable& ranges, const QuantizeOptions& options,
+                            const std::vector<Decision>& decisions, uint32_t* widened_channels) {
   LATHE_CHECK_OK(check_is_float(graph));
+  if (options.weight_bits < 2 || options.weight_bits > 8)
+    return fail(Code::kInvalidArgument, "weights of " + std::to_string(options.weight_bits) + " bits; 2 to 8 are possible");
+  return Converter(graph, ranges, options).run(decisions, widened_channels);
+}
+
+Result<QuantizeResult> quantize_graph(const Graph& graph, const RangeTable& ranges, const QuantizeOptions& options) {
   LATHE_TRY(const std::vector<Decision> decisions, decide(graph, options));
   uint32_t widened = 0;
-  LATHE_TRY(Graph quantized, Converter(graph, ranges, options).run(decisions, &widened));
+  LATHE_TRY(Graph quantized, integer_graph(graph, ranges, options, decisions, &widened));
   LATHE_CHECK_OK(quantize_embeddings(graph, decisions, quantized));
   LATHE_CHECK_OK(verify(quantized));
   const double total = std::max(1.0, total_macs(graph));

@@ -14,6 +14,7 @@ namespace lathe {
 
 struct QuantizeOptions {
   bool per_channel = true;
+  int32_t weight_bits = 8;  // 2 to 8: steps of weights are in [-(2^(bits-1) - 1), 2^(bits-1) - 1]; fewer than 8 are stored as int8, too
   bool weight_mse = false;  // weight scales of least squared error instead of those that reach the largest weight
   // Nodes that stay float: a node's name, a pattern with * and ?, or an op type (as ops.def names it, any case).
   std::vector<std::string> keep_float = {};
@@ -37,7 +38,7 @@ struct QuantizeResult {
 };
 
 // Requires: `graph` went through lowering_passes(). Errors: already quantized (an integer value with quantization parameters),
-// weights that are not finite, a keep_float entry that matches nothing, a tensor that calibration did not see.
+// weights that are not finite, a keep_float entry that matches nothing, weight_bits out of range, a tensor that calibration did not see.
 Result<QuantizeResult> quantize_graph(const Graph& graph, const RangeTable& ranges, const QuantizeOptions& options);
 
 // What quantize_graph() calls the 8-bit form of a value whose name the float form keeps is that name and a suffix: without it.

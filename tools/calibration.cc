@@ -22,7 +22,12 @@ std::vector<ModelInput> graph_inputs(const Graph& graph) {
 }
 
 void CalibrationFlags::add_to(Arguments& args) {
-  const Argument set = args.option("--data", data, "data set (TOML); reads its split calib, else train");
+  args.option("--data", data, "data set (TOML); reads its split calib, else train");
+  add_choices_to(args);
+}
+
+void CalibrationFlags::add_choices_to(Arguments& args) {
+  const Argument set = args.find("--data");
   args.option("--samples-from", samples_from, "calibrate on the set that `lathe calibrate --build` wrote to this file")
       .type_name("FILE")
       .needs(set);

@@ -26,6 +26,7 @@ struct CalibrationFlags {
   uint64_t samples = 1200;
   double percentile = 99.99;
   void add_to(Arguments& args);
+  void add_choices_to(Arguments& args);  // all but --data, which the verb has declared
 };
 
 // Samples of a split as a network's inputs take them; it must outlive the source. `which`: by index of the source, their numbers in

@@ -13,6 +13,7 @@ struct Int8Request {
   RemedyFlags remedies = {};
   CalibrationFlags calibration = {};
   bool per_channel = true;
+  int32_t weight_bits = 8;
   KeepList keep = {};
   MixedFlags mixed = {};
   const Graph* baseline = nullptr;  // of mixed's gates; null: the float model itself
@@ -21,7 +22,7 @@ struct Int8Request {
   // Chooses precisions by operator, though no budget of `mixed` asks for it.
   bool choose = false;
 
-  QuantizeOptions options() const { return {.per_channel = per_channel, .keep_float = keep.entries}; }
+  QuantizeOptions options() const { return {.per_channel = per_channel, .weight_bits = weight_bits, .keep_float = keep.entries}; }
 };
 
 struct Int8Outcome {

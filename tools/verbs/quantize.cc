@@ -18,6 +18,7 @@ namespace {
 struct Options {
   std::string model;
   bool per_tensor = false, json = false;
+  uint32_t weight_bits = 8;
   RemedyFlags remedies;
   KeepFlags keep;
   std::string dynamic;  // "", "token" or "tensor"
@@ -91,6 +92,7 @@ Result<void> run_dynamic(const Options& o, const Graph& graph, const KeepList& k
   if (o.advice.advise) return fail(Code::kInvalidArgument, "--advise is about calibrated INT8: leave out --dynamic");
   if (o.mixed.given()) return fail(Code::kInvalidArgument, "--dynamic takes no budgets: leave out --max-drop and its like");
   if (!o.calibration.data.empty()) return fail(Code::kInvalidArgument, "--dynamic needs no calibration: leave out --data");
+  if (o.weight_bits != 8) return fail(Code::kInvalidArgument, "--dynamic has weights of 8 bits: leave out --weight-bits");
   if (o.remedies.given()) return fail(Code::kInvalidArgument, "--dynamic takes no remedies: leave out --equalize and its like");
   RemedyResult result;
   LATHE_TRY(result.quantized,
@@ -134,6 +136,7 @@ Result<void> run(const Options& o) {
                             .remedies = o.remedies,
                             .calibration = o.calibration,
                             .per_channel = !o.per_tensor,
+                            .weight_bits = static_cast<int32_t>(o.weight_bits),
                             .keep = keep,
                             .mixed = o.mixed,
                             .session = session};
@@ -152,6 +155,9 @@ Action setup(Arguments& args) {
   o->write.add_to(args);
   o->keep.add_to(args);
   args.flag("--per-tensor", o->per_tensor, "one weight scale per tensor instead of one per output channel");
+  args.option("--weight-bits", o->weight_bits, "of each weight; fewer than 8 lose accuracy and save no byte, as they are stored as INT8")
+      .show_default()
+      .range(2, 8);
   o->remedies.add_to(args);
   args.flag(
       "--dynamic{token}", o->dynamic,
