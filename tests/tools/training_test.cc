@@ -14,6 +14,7 @@
 #include "runtime/host/cpu.h"
 #include "tools/cli_checks.h"
 #include "tools/loss_curve.h"
+#include "tools/qat_training.h"
 
 using namespace lathe;
 using namespace lathe::tools;
@@ -389,4 +390,56 @@ TEST_CASE("the command trains, is interrupted at any moment, goes on, and says w
   CHECK(run_lathe({"train", model, "--data", set.toml, "-o", out, "--rate", "1", "--base-lr", "1"}).status == 2);
   CHECK(run_lathe({"train", model, "--data", set.toml, "-o", out, "--alpha", "0.5"}).status == 2);
   CHECK(run_lathe({"train", model, "--data", set.toml, "-o", out, "--label-smoothing", "1"}).status == 2);
+}
+
+namespace {
+
+QatResult train_int8(const Set& set, const QatFlags& flags, const TrainRequest& request) {
+  auto result = train_quantized("net.lathe", {.graph = learned(set)}, set.data, flags, request);
+  REQUIRE_MESSAGE(result, result.error().message);
+  return std::move(*result);
+}
+
+double best_value(const TrainResult& result) { return result.epochs[result.best_epoch].value; }
+
+}  // namespace
+
+TEST_CASE("training with quantization starts where quantization ends, and wins back what few bits lose") {
+  const Set set;
+  QatFlags flags;
+  flags.qat = true;
+  flags.weight_bits = 2;
+  TrainRequest request = tuning(0.03, 6);
+  request.keep_rate = true;
+  const QatResult result = train_int8(set, flags, request);
+  REQUIRE(result.training.epochs.size() == 7);
+  CHECK(best_value(result.training) > result.training.epochs[0].value + 0.1);
+  size_t weights = 0;
+  for (ValueId v = 0; v < result.graph.value_count(); ++v) {
+    const Value& value = result.graph.value(v);
+    if (!value.dead && value.kind == ValueKind::kConstant && value.quant && value.type.dtype == DType::kS8) weights += value.quant->qmax == 1;
+  }
+  CHECK(weights == 2);
+  CHECK(result.graph.metadata.at(kRootKey) == lineage_root(learned(set)));
+  EvalRequest eval;
+  eval.session = request.session;
+  eval.progress.clear();
+  const auto scores = score_graph(result.graph, "int8", set.data, *set.data.split("val"), eval);
+  REQUIRE_MESSAGE(scores, scores.error().message);
+  CHECK(make_report(eval.metric, *set.data.split("val"), *scores, nullptr, false).all.value == doctest::Approx(best_value(result.training)));
+}
+
+TEST_CASE("a huge rate ruins no network that was calibrated: no NaN, and the start is kept") {
+  const Set set;
+  QatFlags flags;
+  flags.qat = true;
+  TrainRequest request = tuning(1e6, 2);
+  request.keep_rate = true;
+  const QatResult result = train_int8(set, flags, request);
+  for (const EpochRow& row : result.training.epochs) CHECK(std::isfinite(row.loss));
+  CHECK(best_value(result.training) >= result.training.epochs[0].value);
+  CHECK(result.training.epochs[0].value > 0.85);
+  request.from_scratch = true;
+  CHECK(train_quantized("net.lathe", {.graph = learned(set)}, set.data, flags, request).error().message ==
+        "--qat starts from a trained network: leave out --from-scratch");
 }

@@ -5,8 +5,10 @@
 
 #include "base/json.h"
 #include "base/progress.h"
+#include "tools/int8_model.h"
 #include "tools/loss_curve.h"
 #include "tools/model.h"
+#include "tools/qat_training.h"
 #include "tools/train_flags.h"
 #include "tools/verb.h"
 
@@ -17,6 +19,7 @@ struct Options {
   std::string model, data, output, curve;
   bool json = false;
   TrainFlags train;
+  QatFlags qat;
   SessionFlags session;
   ImportFlags import;
 };
@@ -68,6 +71,26 @@ void print_result(const Options& o, const TrainResult& result, const Metric& met
   std::printf("wrote %s\n", o.output.c_str());
 }
 
+// The INT8 network becomes the file, as `quantize` writes it.
+Result<TrainResult> run_qat(const Options& o, const Dataset& data, TrainRequest request) {
+  WriteFlags write;
+  write.output = o.output;
+  LATHE_TRY(WriteOptions options, write.options());
+  if (o.train.base_rate) request.rate = *o.train.base_rate * kQatShare;
+  LATHE_TRY(ModelFile model, load_model(o.model, o.import));
+  LATHE_TRY(QatResult result, train_quantized(o.model, std::move(model), data, o.qat, request));
+  LATHE_CHECK_OK(complete_int8(result.keep, result.start.ranges, request.session, &result.graph, &options));
+  LATHE_CHECK_OK(write_model(o.output, result.graph, options));
+  return std::move(result.training);
+}
+
+Result<TrainResult> run_float(const Options& o, const Dataset& data, const TrainRequest& request) {
+  LATHE_TRY(const Graph model, load_graph(o.model, o.import));
+  LATHE_TRY(TrainResult result, train_model(model, data, request));
+  LATHE_CHECK_OK(write_model(o.output, result.graph));
+  return result;
+}
+
 Result<void> run(const Options& o) {
   LATHE_CHECK_OK(check_writable(o.output));
   if (!o.curve.empty()) {
@@ -75,7 +98,6 @@ Result<void> run(const Options& o) {
     LATHE_CHECK_OK(check_writable(o.curve));
   }
   LATHE_TRY(const SessionOptions session, o.session.options());
-  LATHE_TRY(const Graph model, load_graph(o.model, o.import));
   LATHE_TRY(const Dataset data, Dataset::load(o.data));
   LATHE_TRY(TrainRequest request, o.train.request(data, o.output, session, o.import));
   if (!o.json) {
@@ -83,9 +105,8 @@ Result<void> run(const Options& o) {
     request.on_epoch = [&](const EpochRow& row, double left) { print_epoch(row, request.metric, request.epochs, left); };
     request.on_note = [](const std::string& note) { std::printf("note: %s\n", note.c_str()); };
   }
-  auto result = train_model(model, data, request);
+  auto result = o.qat.qat ? run_qat(o, data, request) : run_float(o, data, request);
   if (!result) return tl::unexpected(with_context(std::move(result.error()), o.model));
-  LATHE_CHECK_OK(write_model(o.output, result->graph));
   if (!o.curve.empty()) LATHE_CHECK_OK(write_loss_curve(o.curve, request.metric, result->epochs));
   print_result(o, *result, request.metric);
   return {};
@@ -97,6 +118,7 @@ Action setup(Arguments& args) {
   args.option("--data", o->data, "data set (TOML): split train teaches, split val chooses the best epoch").required();
   args.option("-o,--output", o->output, ".lathe file to write").required();
   o->train.add_to(args);
+  o->qat.add_to(args);
   args.option("--curve", o->curve, "loss and metric by epoch, as .csv or .svg").type_name("FILE");
   args.flag("--json", o->json, "print JSON");
   o->session.add_to(args);
