@@ -31,11 +31,9 @@ int main(int argc, char** argv) {
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   for (const auto& k : kernels::all_kernels()) {
     if (k.fn == nullptr || !kernels::covers(kernels::runnable_isa(), k.needs)) continue;
-    for (const bench::ShapeKind kind : bench::shape_kinds(k.family)) {
-      for (const bench::BenchShape& s : bench::listed_shapes(kind)) {
-        const std::string name = std::string(k.name) + "/" + s.text();
-        benchmark::RegisterBenchmark(name.c_str(), [&k, s](benchmark::State& state) { bench::measure(state, k, s); });
-      }
+    for (const bench::BenchShape& s : bench::shapes_of(k.family)) {
+      const std::string name = std::string(k.name) + "/" + s.text();
+      benchmark::RegisterBenchmark(name.c_str(), [&k, s](benchmark::State& state) { bench::measure(state, k, s); });
     }
   }
   benchmark::RunSpecifiedBenchmarks();

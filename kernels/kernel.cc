@@ -6,6 +6,7 @@
 #include "kernels/eltwise/eltwise.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm_pack/gemm_pack.h"
+#include "kernels/gemm_sparse/gemm_sparse.h"
 #include "kernels/gemm_tn/gemm_tn.h"
 #include "kernels/layout/layout.h"
 #include "kernels/norm/norm.h"

@@ -131,7 +131,7 @@ Status check_dims(const Program& p) {
   return {};
 }
 
-// Constant dims, whose elements fit stored_bytes.
+// Constant dims, whose elements fit stored_bytes; how many of a block-sparse form are stored, prepare() finds out.
 Status check_size(const Program& p, uint32_t index, const ProgramTensor& t) {
   Shape shape;
   shape.rank = t.rank;
@@ -145,6 +145,7 @@ Status check_size(const Program& p, uint32_t index, const ProgramTensor& t) {
   uint64_t least = elems;
   if (t.layout == Layout::kPadded16) least = (least + 15) / 16 * 16;
   least *= dtype_bytes(t.dtype);
+  if (t.layout == Layout::kGemmSparseS8) least = 0;
   return least <= t.stored_bytes ? Status{} : corrupt(index, least, t.stored_bytes);
 }
 

@@ -21,6 +21,7 @@ inline constexpr uint32_t kUnitBytes = 64;
 enum class TensorKind : uint8_t { kConstant = 0, kInput = 1, kOutput = 2, kVariable = 3, kTemporary = 4 };
 
 // How a constant's bytes lie: a permutation plus zero padding of its canonical row-major form, so it can be inverted.
+// kGemmSparseS8 leaves out what is zero, too.
 enum class Layout : uint8_t {
   kPlain = 0,
   kGemmS8 = 1,     // kernels/gemm/gemm.h, segments as the step's attributes give them
@@ -30,7 +31,8 @@ enum class Layout : uint8_t {
   kPadded16 = 5,   // a vector padded with zeros to a multiple of 16 elements
   kGemmF16 = 6,    // as kGemmF32, elements in half precision
   kDwConvF16 = 7,
-  kWinogradF32 = 8,  // kernels/winograd/winograd.h; only a Pack makes it
+  kGemmSparseS8 = 8,  // kernels/gemm_sparse/gemm_sparse.h: as kGemmS8 without its blocks of zeros
+  kWinogradF32 = 9,   // kernels/winograd/winograd.h; only a Pack makes it
 };
 
 // Expressions over symbols that give dims; record i may use records before i only.

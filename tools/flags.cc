@@ -80,6 +80,9 @@ Result<SessionOptions> SessionFlags::options() const {
 void WriteFlags::add_to(Arguments& args) {
   args.option("-o,--output", output, ".lathe file to write").required();
   args.option("--target", targets, "what to lower for: host, cortex-m4").show_default();
+  args.option("--sparse", sparse, "auto: block-sparse INT8 weights lie without their zeros where that is faster; off: never")
+      .one_of({"auto", "off"})
+      .show_default();
   args.flag("--strip", strip, "write only what running needs");
 }
 
@@ -87,6 +90,7 @@ Result<WriteOptions> WriteFlags::options() const {
   LATHE_CHECK_OK(check_writable(output));
   WriteOptions options;
   options.strip = strip;
+  options.sparse = sparse == "off" ? SparseWeights::kOff : SparseWeights::kAuto;
   for (const std::string& name : targets) {
     LATHE_TRY(const Target target, parse_target(name));
     options.targets.push_back(target);

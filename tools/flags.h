@@ -28,10 +28,11 @@ struct SessionFlags {
   Result<SessionOptions> options() const;
 };
 
-// --target NAME ..., --strip and -o FILE of verbs that write a lowered model.
+// --target NAME ..., --sparse, --strip and -o FILE of verbs that write a lowered model.
 struct WriteFlags {
   std::string output;
   std::vector<std::string> targets = {"host"};
+  std::string sparse = "auto";
   bool strip = false;
   void add_to(Arguments& args);
   Result<WriteOptions> options() const;  // also fails if the output cannot be written

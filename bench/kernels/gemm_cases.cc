@@ -1,7 +1,10 @@
 // GEMM kernels, on matrices and on whole convolutions.
+#include <algorithm>
+
 #include "bench/kernels/buffer.h"
 #include "bench/kernels/kernel_case.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/gemm_sparse/gemm_sparse.h"
 
 namespace lathe::bench {
 namespace {
@@ -11,7 +14,7 @@ using namespace lathe::kernels;
 // What a shape means to a GEMM kernel. An image has its padding in memory, as run_conv() gives it to kernels: a segment per
 // kernel row.
 struct Problem {
-  uint32_t n, segs, seg_k;
+  uint32_t n, segs, seg_k, zeros;
   size_t a_elems, y_elems;
   double ops, elems;  // two per multiply-add; read and written once
   GemmGeometry geo;   // but for the steps in w
@@ -19,6 +22,7 @@ struct Problem {
 
 Problem problem_of(const BenchShape& s) {
   Problem p{};
+  p.zeros = s.zeros;
   if (s.kind == ShapeKind::kGemm) {
     p.n = s.n, p.segs = 1, p.seg_k = s.k;
     p.a_elems = static_cast<size_t>(s.m) * s.k, p.y_elems = static_cast<size_t>(s.m) * s.n;
@@ -71,6 +75,41 @@ struct DataS8 {
   GemmS8Args args{};
 };
 
+// A kernel row's taps are pieces of their own if a quad starts with each.
+SparseShape sparse_shape(const Problem& p) {
+  return {p.n, p.segs, p.seg_k, p.segs > 1 && p.seg_k / p.segs % kGemmQuad == 0 ? p.segs : 1};
+}
+
+// Weights of which `zeros` percent of the blocks are zero, spread at random.
+struct DataSparseS8 : DataS8 {
+  explicit DataSparseS8(const Problem& p) : DataS8(p), shape(sparse_shape(p)) {
+    Buffer<int8_t> plain(static_cast<size_t>(p.n) * p.segs * p.seg_k);
+    clear_blocks(p, plain.data());
+    packed = Buffer<int8_t>(gemm_sparse_s8_packed_bytes(plain.data(), shape));
+    gemm_sparse_s8_pack(plain.data(), shape, packed.data());
+    static_cast<GemmS8Args&>(sparse_args) = args;
+    sparse_args.w = packed.data();
+    sparse_args.geo.w_seg_row_step = sparse_args.seg_pieces = shape.pieces_per_seg;
+    sparse_args.pieces = shape.pieces();
+  }
+  static void clear_blocks(const Problem& p, int8_t* w) {
+    std::minstd_rand rng(7);
+    const size_t per_channel = static_cast<size_t>(p.segs) * p.seg_k;
+    for (uint32_t c = 0; c < p.n; c += kGemmPanel) {
+      for (size_t seg = 0; seg < per_channel; seg += p.seg_k) {
+        for (uint32_t k = 0; k < p.seg_k; k += kGemmQuad) {
+          if (rng() % 100 >= p.zeros) continue;
+          for (uint32_t i = c; i < std::min(c + kGemmPanel, p.n); ++i)
+            std::fill_n(w + i * per_channel + seg + k, std::min(kGemmQuad, p.seg_k - k), int8_t{0});
+        }
+      }
+    }
+  }
+  SparseShape shape;
+  Buffer<int8_t> packed{0};
+  GemmSparseS8Args sparse_args{};
+};
+
 // 8-bit operands with a float result.
 struct DataS8F32 : DataS8 {
   explicit DataS8F32(const Problem& p) : DataS8(p), real(p.y_elems) {
@@ -117,6 +156,15 @@ KernelCase gemm_s8_case(const Kernel& k, const BenchShape& s) {
 KernelCase gemm_s8_zw_case(const Kernel& k, const BenchShape& s) {
   const auto fn = reinterpret_cast<GemmS8ZwFn>(k.fn);
   return case_of<DataS8>(k, s, 1, ProbeUse::kS8, [fn](const DataS8& d) { fn({d.args, d.w_zero.data()}); });
+}
+bool is_stored_sparse(const BenchShape& s) {
+  const SparseShape shape = sparse_shape(problem_of(s));
+  const uint64_t pixels = s.kind == ShapeKind::kGemm ? s.m : uint64_t{s.oh()} * s.ow();
+  return s.zeros > 0 && gemm_sparse_s8_pays(shape, pixels, shape.blocks() * (100 - s.zeros) / 100);
+}
+KernelCase gemm_sparse_s8_case(const Kernel& k, const BenchShape& s) {
+  const auto fn = reinterpret_cast<GemmSparseS8Fn>(k.fn);
+  return case_of<DataSparseS8>(k, s, 1, ProbeUse::kS8, [fn](const DataSparseS8& d) { fn(d.sparse_args); });
 }
 KernelCase gemm_s8_f32_case(const Kernel& k, const BenchShape& s) {
   const auto fn = reinterpret_cast<GemmS8F32Fn>(k.fn);

@@ -21,6 +21,8 @@ const Maker kMakers[] = {
     {Family::kGemmS8Zw, ShapeKind::kGemm, gemm_s8_zw_case},
     {Family::kGemmS8Zw, ShapeKind::kConv, gemm_s8_zw_case},
     {Family::kGemmS8F32, ShapeKind::kGemm, gemm_s8_f32_case},
+    {Family::kGemmSparseS8, ShapeKind::kGemm, gemm_sparse_s8_case},
+    {Family::kGemmSparseS8, ShapeKind::kConv, gemm_sparse_s8_case},
     {Family::kGemmF32, ShapeKind::kGemm, gemm_f32_case},
     {Family::kGemmF32, ShapeKind::kConv, gemm_f32_case},
     {Family::kGemmF16, ShapeKind::kGemm, gemm_f16_case},
@@ -82,14 +84,32 @@ KernelCase make_case(const kernels::Kernel& kernel, const BenchShape& shape) {
   return {};
 }
 
-std::vector<KernelCase> listed_cases(const kernels::Kernel& kernel) {
-  std::vector<KernelCase> out;
-  for (const ShapeKind kind : shape_kinds(kernel.family))
-    for (const BenchShape& s : listed_shapes(kind)) out.push_back(make_case(kernel, s));
+std::vector<BenchShape> shapes_of(Family family) {
+  std::vector<BenchShape> out;
+  for (const ShapeKind kind : shape_kinds(family)) {
+    for (BenchShape s : listed_shapes(kind)) {
+      if (family != Family::kGemmSparseS8) {
+        out.push_back(s);
+        continue;
+      }
+      for (const uint32_t zeros : {50u, 75u}) {
+        s.zeros = zeros;
+        out.push_back(s);
+      }
+    }
+  }
   return out;
 }
 
-bool is_selected(const kernels::Kernel& kernel, kernels::IsaSet isa) {
+std::vector<KernelCase> listed_cases(const kernels::Kernel& kernel) {
+  std::vector<KernelCase> out;
+  for (const BenchShape& s : shapes_of(kernel.family)) out.push_back(make_case(kernel, s));
+  return out;
+}
+
+bool is_selected(const kernels::Kernel& kernel, const BenchShape& shape, kernels::IsaSet isa) {
+  if (kernel.family == Family::kGemmS8 && is_stored_sparse(shape)) return false;
+  if (kernel.family == Family::kGemmSparseS8 && !is_stored_sparse(shape)) return false;
   const kernels::Kernel* chosen = kernels::select(kernel.family, storage_for(isa), isa);
   if (chosen == nullptr) chosen = kernels::select(kernel.family, kernels::Storage::kS8, isa);
   return chosen == &kernel;

@@ -28,11 +28,17 @@ std::vector<ShapeKind> shape_kinds(kernels::Family family);
 // Requires: the kernel is in this build and the machine can run it; shape_kinds() of its family has the shape's kind.
 KernelCase make_case(const kernels::Kernel& kernel, const BenchShape& shape);
 
-// A case for every shape in shapes.inc that fits the kernel.
+// The shapes of shapes.inc that fit the family; for kernels of block-sparse weights each with half and with three quarters of
+// the blocks zero.
+std::vector<BenchShape> shapes_of(kernels::Family family);
+
+// A case for every one of them.
 std::vector<KernelCase> listed_cases(const kernels::Kernel& kernel);
 
-// What select() chooses for the plans of a machine with `isa`.
-bool is_selected(const kernels::Kernel& kernel, kernels::IsaSet isa);
+// What lowering and select() choose for this shape in the plans of a machine with `isa`.
+bool is_selected(const kernels::Kernel& kernel, const BenchShape& shape, kernels::IsaSet isa);
+// Requires: kGemm or kConv. Whether weights of this many zeros would be stored block-sparse.
+bool is_stored_sparse(const BenchShape& shape);
 
 struct Timing {
   double median_ns = 0, min_ns = 0, max_ns = 0;
@@ -50,6 +56,7 @@ KernelCase gemm_s8_case(const kernels::Kernel& k, const BenchShape& s);
 KernelCase gemm_f32_case(const kernels::Kernel& k, const BenchShape& s);
 KernelCase gemm_s8_zw_case(const kernels::Kernel& k, const BenchShape& s);
 KernelCase gemm_s8_f32_case(const kernels::Kernel& k, const BenchShape& s);
+KernelCase gemm_sparse_s8_case(const kernels::Kernel& k, const BenchShape& s);
 KernelCase gemm_f16_case(const kernels::Kernel& k, const BenchShape& s);
 KernelCase dwconv_s8_case(const kernels::Kernel& k, const BenchShape& s);
 KernelCase dwconv_f32_case(const kernels::Kernel& k, const BenchShape& s);

@@ -53,13 +53,14 @@ double multiply_adds(const BenchShape& s) {
 
 std::string BenchShape::text() const {
   const std::string tail = ":" + std::to_string(kernel) + ":" + std::to_string(stride);
+  const std::string sparse = zeros == 0 ? "" : "@" + std::to_string(zeros);
   switch (kind) {
     case ShapeKind::kGemm:
-      return std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k);
+      return std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k) + sparse;
     case ShapeKind::kRows:
       return std::to_string(m) + "x" + std::to_string(n);
     case ShapeKind::kConv:
-      return image_text(*this) + ":" + std::to_string(oc) + tail;
+      return image_text(*this) + ":" + std::to_string(oc) + tail + sparse;
     case ShapeKind::kDepthwise:
     case ShapeKind::kWindow:
       return image_text(*this) + tail;
@@ -77,6 +78,14 @@ std::vector<BenchShape> listed_shapes(ShapeKind kind) {
 Result<BenchShape> parse_shape(ShapeKind kind, const std::string& text) {
   BenchShape s{.kind = kind};
   const auto bad = [&](const char* form) { return fail(Code::kInvalidArgument, "'" + text + "' is not of the form " + form); };
+  const auto at = kind == ShapeKind::kDepthwise ? std::string::npos : text.find('@');
+  if (at != std::string::npos) {
+    const auto zeros = numbers(text.substr(at + 1), "");
+    if (zeros.size() != 1 || zeros[0] > 99) return bad("SHAPE@ZEROS, with a percentage from 1 to 99");
+    LATHE_TRY(s, parse_shape(kind, text.substr(0, at)));
+    s.zeros = zeros[0];
+    return s;
+  }
   if (kind == ShapeKind::kGemm) {
     const auto v = numbers(text, "xx");
     if (v.size() != 3) return bad("MxNxK");

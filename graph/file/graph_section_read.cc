@@ -180,16 +180,18 @@ class GraphReader {
     const uint64_t at = uint64_t{in.at()} * kUnitBytes;
     if (at > weights_.size || in.bytes() > weights_.size - at) return corrupt("bytes outside of weights");
     const Bytes stored{weights_.data + at, in.bytes()};
-    if (static_cast<Layout>(in.layout()) == Layout::kPlain) {
+    const auto layout = static_cast<Layout>(in.layout());
+    if (layout == Layout::kPlain) {
       return Constant{owner_, std::span(reinterpret_cast<const std::byte*>(stored.data), stored.size)};
     }
-    // A packed form never is smaller than the canonical one: this bounds what is allocated.
-    if (elems > stored.size) return corrupt("packed bytes are fewer than elements");
+    // This bounds what is allocated: a packed form is never smaller than the canonical one, but for the block-sparse one, whose
+    // tables unpacked() checks first.
+    if (elems > stored.size && layout != Layout::kGemmSparseS8) return corrupt("packed bytes are fewer than elements");
     std::optional<ConvPacking> packing;
     if (const fbs::PackingRecord* p = in.packing()) {
       packing = ConvPacking{p->depthwise() != 0, p->groups(), p->n(), p->segs(), p->seg_k(), p->kh(), p->kw()};
     }
-    return unpacked(static_cast<Layout>(in.layout()), dtype, elems, packing, stored);
+    return unpacked(layout, dtype, elems, packing, stored);
   }
 
   Result<void> read_node(const fbs::Node& in) {

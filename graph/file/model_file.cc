@@ -54,7 +54,7 @@ class ModelWriter {
   Result<void> add_plan(Target target) {
     Graph copy = graph_;
     LATHE_CHECK_OK(run_passes(copy, lowering_passes()));
-    LATHE_TRY(ProgramImage image, lower(copy, target));
+    LATHE_TRY(ProgramImage image, lower(copy, target, options_.sparse));
     LATHE_CHECK_OK(place_tensors(copy, image));
     plans_.push_back({target, std::move(image)});
     return {};

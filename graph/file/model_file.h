@@ -38,6 +38,7 @@ struct WriteOptions {
   std::vector<Target> targets;  // one PLAN each; none: constants stay canonical and hosts lower on the way
   std::vector<ObservedValue> calib;
   std::vector<SelfCheck> tests;
+  SparseWeights sparse = SparseWeights::kAuto;
   bool strip = false;  // only what running needs: PLAN, WEIGHTS, and in META the names of inputs and outputs. Needs a target
 };
 

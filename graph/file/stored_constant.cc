@@ -31,6 +31,16 @@ Result<Constant> weights(const ConvPacking& p, uint64_t elems, Bytes stored, uin
   return Constant::of(out);
 }
 
+Result<Constant> sparse_weights(const ConvPacking& p, uint64_t elems, Bytes stored) {
+  const auto* packed = reinterpret_cast<const int8_t*>(stored.data);
+  if (p.depthwise || p.groups != 1 || p.weight_elems() != elems || p.segs % p.kh != 0 || p.seg_k % p.kw != 0 ||
+      !kernels::gemm_sparse_s8_valid(packed, stored.size, p.sparse_shape()))
+    return fail(Code::kCorrupt, "block-sparse weights do not fit their dims");
+  std::vector<int8_t> out(elems);
+  kernels::gemm_sparse_s8_unpack(packed, p.sparse_shape(), out.data());
+  return Constant::of(out);
+}
+
 template <class T>
 Result<Constant> vector(const ConvPacking& p, uint64_t elems, Bytes stored) {
   if (uint64_t{p.groups} * p.n != elems || uint64_t{p.vector_elems()} * sizeof(T) != stored.size)
@@ -55,6 +65,9 @@ Result<Constant> unpacked(Layout layout, DType dtype, uint64_t elems, const std:
     case Layout::kDwConvS8:
       if (!s8 || p.depthwise != (layout == Layout::kDwConvS8)) break;
       return weights<int8_t>(p, elems, stored, p.packed_s8_bytes(), &ConvPacking::unpack_s8);
+    case Layout::kGemmSparseS8:
+      if (!s8) break;
+      return sparse_weights(p, elems, stored);
     case Layout::kGemmF32:
     case Layout::kDwConvF32:
       if (!f32 || p.depthwise != (layout == Layout::kDwConvF32)) break;

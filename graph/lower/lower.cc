@@ -218,9 +218,9 @@ Result<void> Lowering::emit(const Node& node, Op op, const Attrs& attrs, std::ve
       {op, attrs, std::move(inputs), std::move(outputs), macs, {node.name, op_name(op), node_parameter_bytes(graph, node)}});
 }
 
-Result<ProgramImage> lower(const Graph& graph, Target target) {
+Result<ProgramImage> lower(const Graph& graph, Target target, SparseWeights sparse) {
   ImageWriter writer(graph.dims());
-  Lowering state(graph, writer);
+  Lowering state(graph, writer, sparse == SparseWeights::kAuto && target == Target::kHost);
   LATHE_CHECK_OK(define_ports(state));
   for (NodeId n : needed_nodes(graph)) {
     const Node& node = graph.node(n);

@@ -33,8 +33,12 @@ struct ProgramImage {
   std::vector<std::string> symbol_names;
 };
 
+// Block-sparse 8-bit weights. kAuto: those whose kernels were measured to be faster are stored without their blocks of zeros
+// (kernels/gemm_sparse), on hosts. Results are the same.
+enum class SparseWeights : uint32_t { kAuto = 0, kOff = 1 };
+
 // Errors: kUnsupported naming node and op (no kernel, an operand that must be constant is not), kInvalidArgument (accumulator
 // bound).
-Result<ProgramImage> lower(const Graph& graph, Target target);
+Result<ProgramImage> lower(const Graph& graph, Target target, SparseWeights sparse = SparseWeights::kAuto);
 
 }  // namespace lathe

@@ -10,7 +10,9 @@ namespace lathe {
 
 class Lowering {
  public:
-  Lowering(const Graph& graph, ImageWriter& writer) : graph(graph), writer(writer), tensors_(graph.value_count(), kNoTensor) {}
+  // sparse: weights may be stored without their blocks of zeros.
+  Lowering(const Graph& graph, ImageWriter& writer, bool sparse)
+      : graph(graph), writer(writer), sparse(sparse), tensors_(graph.value_count(), kNoTensor) {}
 
   // The tensor of a graph value as it stands: constants in their canonical form, everything else dense. kNoTensor for kNoId.
   Result<uint32_t> operand(ValueId v);
@@ -32,6 +34,7 @@ class Lowering {
 
   const Graph& graph;
   ImageWriter& writer;
+  const bool sparse;
 
  private:
   std::vector<uint32_t> tensors_;  // by value

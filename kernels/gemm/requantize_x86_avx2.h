@@ -1,5 +1,5 @@
-// Requantization of accumulators to u8, equal to lathe/arith.h bit for bit. For the AVX2 files of the gemm and dwconv families
-// only; the algebra is in requantize_x86_avx512.h.
+// Requantization of accumulators to u8, equal to lathe/arith.h bit for bit. For the AVX2 files of the gemm, gemm_sparse and
+// dwconv families only; the algebra is in requantize_x86_avx512.h.
 #pragma once
 #include <immintrin.h>
 #include <stdint.h>

@@ -5,13 +5,13 @@
 // 32-bit lane: sums need no horizontal add, and stand in channel order. A block of rows is widened once for all channels, into
 // two planes (even, odd bytes); neighbouring pixels of a convolution share most of their bytes, which are then widened only once.
 // A panel of weights is widened once for all tiles of a block, and by each tile if there are few. A tile is 6 rows x 16 channels
-// in 12 accumulators. Multiply and add are one piece of inline assembly, because g++ 12 spills when it schedules 12 accumulators
-// itself.
+// in 12 accumulators.
 //
 // One row has no use for widened weights: its own bytes are split into nibbles instead, whose products with bytes fit vpmaddubsw,
 // and eight of which fit a 16-bit sum: 2 * 15 * 128 * 8 < 2^15.
 #include <immintrin.h>
 
+#include "kernels/gemm/half_quads_x86_avx2.h"
 #include "kernels/gemm/real_tile_x86_avx2.h"
 #include "kernels/gemm/requantize_x86_avx2.h"
 #include "kernels/simd.h"
@@ -29,11 +29,6 @@ constexpr uint32_t kPlane = kBlockRows * (kChunkQuads * 2 + kSlack);  // words f
 constexpr uint32_t kSumCols = 64;                                     // channels that are summed over several chunks
 constexpr uint32_t kNearBytes = 16384;                                // of widened rows that stay near
 constexpr uint32_t kMinTiles = 3;                                     // from which on a panel is widened for all of them
-
-LATHE_INLINE void dot(__m256i& acc, __m256i a, __m256i w) {
-  __m256i product;
-  asm("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+x"(acc), "=&x"(product) : "x"(a), "x"(w));
-}
 
 // Splits `n` bytes into words: bytes 0 2 4 .. to `to`, bytes 1 3 5 .. to the other plane.
 LATHE_INLINE void widen_run(const uint8_t* from, uint32_t n, int16_t* to) {
@@ -122,13 +117,6 @@ void widen_flat(const Run& g, const uint8_t* a, uint32_t rows, uint32_t first, c
       to += run * 2;
     });
   }
-}
-
-// One half of four k of 8 channels each: bytes 0 and 2 (kOdd: 1 and 3) of every quad, sign-extended.
-template <bool kOdd>
-LATHE_INLINE __m256i half_quads(const int8_t* w) {
-  const __m256i v = _mm256_load_si256(reinterpret_cast<const __m256i*>(w));
-  return _mm256_srai_epi16(kOdd ? v : _mm256_slli_epi16(v, 8), 8);
 }
 
 // A panel's quads, or the first halves of them: even words, then odd words, 16 (8) channels each.

@@ -145,7 +145,7 @@ struct Runner {
   // Channels [c, c + n) of group `group`, for output pixels from `pixel` on; w: their weights from element w_at of a panel on.
   void set_place(typename Path::GemmArgs* g, size_t pixel, uint32_t group, uint32_t c, uint32_t n, uint32_t w_at) const {
     const uint32_t padded_n = kernels::round_up(p.n, kGemmPanel);
-    g->w = w + (static_cast<size_t>(group) * (padded_n / kGemmPanel) + c / kGemmPanel) * g->geo.w_panel_step + w_at;
+    Path::set_weights(w, group * (padded_n / kGemmPanel) + c / kGemmPanel, w_at, g);
     path.set_channels(group * padded_n + c, g);
     g->y = y + pixel * p.y_pixel + group * p.n + c;
     g->residual = residual == nullptr ? nullptr : residual + pixel * p.residual_pixel + group * p.n + c;
@@ -159,6 +159,7 @@ struct Runner {
     g.geo.cols = t.rows;
     g.geo.a_col_step = p.x_pixel;
     g.geo.seg_k = p.ic;
+    Path::set_taps(p, 1, &g);
     set_place(&g, t.row, 0, t.c, t.n, 0);
     g.a = x + static_cast<size_t>(t.row) * p.x_pixel;
     fn(g);
@@ -179,19 +180,21 @@ struct Runner {
     geo.a_row_step = p.h.stride * in.row;
     geo.a_col_step = p.w.stride * in.pixel;
     geo.a_seg_row_step = static_cast<int32_t>(p.h.dilation * in.row);
-    geo.a_seg_col_step = static_cast<int32_t>(p.w.dilation * in.pixel);
     const uint32_t taps = r.cols.tap_end - r.cols.tap;
     const bool row_is_packed = p.segs == p.h.kernel, row_is_segment = row_is_packed && in.pixel == p.ic;
     const uint32_t tap_k = row_is_packed ? p.seg_k / p.w.kernel : p.seg_k;
-    const uint32_t col_w = row_is_packed ? tap_k * kGemmPanel : Path::gemm_seg_elems(p);
+    const uint32_t col_w = row_is_packed ? Path::gemm_tap_elems(tap_k) : Path::gemm_seg_elems(p);
+    const uint32_t col_step = p.w.dilation * in.pixel - (row_is_packed ? Path::tap_in_segment(tap_k) : 0);
+    geo.a_seg_col_step = static_cast<int32_t>(col_step);
     geo.seg_rows = taps == 0 ? 0 : r.rows.tap_end - r.rows.tap;
     geo.seg_cols = row_is_segment ? 1 : taps;
     geo.seg_k = row_is_segment ? taps * tap_k : tap_k;
     geo.w_seg_col_step = col_w;
+    Path::set_taps(p, row_is_segment ? taps : 1, g);
     set_place(g, (static_cast<size_t>(t.image) * p.h.out + r.rows.first) * p.w.out + r.cols.first, group, c, n,
               r.rows.tap * geo.w_seg_row_step + r.cols.tap * col_w);
     g->a = in.first + static_cast<size_t>(r.rows.tap) * p.h.dilation * in.row +
-           static_cast<size_t>(r.cols.tap) * p.w.dilation * in.pixel + group * (p.ic / p.groups);
+           static_cast<size_t>(r.cols.tap) * col_step + group * (p.ic / p.groups);
     fn(*g);
   }
 
@@ -298,6 +301,8 @@ void run_conv(const RunContext& ctx, const BoundStep& step) {
     run_wide_conv(ctx, step, p, false);
   } else if (p.mode == ConvMode::kWinograd) {
     run_winograd(ctx, step, p);
+  } else if (p.pieces != 0) {
+    run<SparsePath>(ctx, step, p);
   } else if (p.quantized != 0) {
     run<QuantizedPath>(ctx, step, p);
   } else if (p.elem_bytes == 2) {

@@ -58,6 +58,11 @@ uint32_t ConvPacking::packed_s8_bytes() const {
   return depthwise ? kernels::dwconv_s8_packed_bytes(n, kh, kw) : groups * kernels::gemm_s8_packed_bytes(n, segs, seg_k);
 }
 
+kernels::SparseShape ConvPacking::sparse_shape() const {
+  const bool by_taps = segs == kh && seg_k / kw % kernels::kGemmQuad == 0;
+  return {n, segs, seg_k, by_taps ? kw : 1};
+}
+
 uint32_t ConvPacking::packed_f32_elems() const {
   return depthwise ? kernels::dwconv_f32_packed_elems(n, kh, kw) : groups * kernels::gemm_f32_packed_elems(n, segs, seg_k);
 }

@@ -12,6 +12,7 @@
 #pragma once
 #include <stdint.h>
 
+#include "kernels/gemm_sparse/gemm_sparse.h"
 #include "runtime/attrs.h"
 
 namespace lathe {
@@ -32,6 +33,9 @@ struct ConvPacking {
   // Elements of canonical weights, and of the packed ones: bytes for s8, floats for f32, and as many halves for f16.
   uint32_t weight_elems() const { return groups * n * (depthwise ? kh * kw : segs * seg_k); }
   uint32_t packed_s8_bytes() const;
+  // The block-sparse form (kernels/gemm_sparse): taps of a kernel row are pieces where a quad starts with each of them. Requires:
+  // not depthwise, one group.
+  kernels::SparseShape sparse_shape() const;
   uint32_t packed_f32_elems() const;
 
   // Canonical to packed and back, all groups. Buffers have the lengths above.

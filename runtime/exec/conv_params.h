@@ -34,6 +34,7 @@ struct ConvParams {
   uint32_t x_pixel, y_pixel, residual_pixel;  // from one pixel to the next: ic, oc, or more where there are gaps
   ConvAxis h, w;
   uint32_t groups, n, segs, seg_k;    // as ConvPacking
+  uint32_t pieces;                    // of a panel of block-sparse weights; 0: weights are dense
   uint32_t multiplier;                // depthwise
   uint32_t block_rows, row_tasks;     // output rows of a task (matrix: rows), tasks per image (matrix: in all)
   uint32_t task_panels, panel_tasks;  // panels of a task, tasks over panels
@@ -49,6 +50,7 @@ constexpr uint32_t conv_residual(bool quantized) { return quantized ? 5 : 3; }
 
 // The family of kernels that a step of this element type needs.
 constexpr kernels::Family conv_family(const ConvParams& p, bool depthwise) {
+  if (p.pieces != 0) return kernels::Family::kGemmSparseS8;
   if (p.quantized != 0) return depthwise ? kernels::Family::kDwConvS8 : kernels::Family::kGemmS8;
   if (p.elem_bytes == 2) return depthwise ? kernels::Family::kDwConvF16 : kernels::Family::kGemmF16;
   return depthwise ? kernels::Family::kDwConvF32 : kernels::Family::kGemmF32;

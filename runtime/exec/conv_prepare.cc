@@ -6,6 +6,24 @@
 namespace lathe {
 namespace {
 
+bool has_sparse_weights(const PrepareInput& in) {
+  return in.has(kConvW) && in.tensor(kConvW).layout == Layout::kGemmSparseS8;
+}
+
+// Block-sparse weights: constant, of one group, every table and block in its bounds.
+Status check_sparse_weights(const PrepareInput& in, const ConvPacking& packing) {
+  const ProgramTensor& t = in.tensor(kConvW);
+  if (t.kind != TensorKind::kConstant)
+    return {Code::kUnsupported, 0, static_cast<uint32_t>(TensorKind::kConstant), static_cast<uint32_t>(t.kind)};
+  if (t.dtype != DType::kS8) return {Code::kUnsupported, 0, static_cast<uint32_t>(DType::kS8), static_cast<uint32_t>(t.dtype)};
+  if (packing.depthwise || packing.groups != 1)
+    return {Code::kUnsupported, 0, static_cast<uint32_t>(Layout::kGemmS8), static_cast<uint32_t>(t.layout)};
+  const auto* packed = reinterpret_cast<const int8_t*>(in.program->constant(t));
+  if (!kernels::gemm_sparse_s8_valid(packed, t.stored_bytes, packing.sparse_shape()))
+    return {Code::kCorrupt, 0, packing.packed_s8_bytes(), t.stored_bytes};
+  return {};
+}
+
 // A constant operand, or one that a Pack made, with a layout and a stored size.
 Status check_constant(const PrepareInput& in, uint32_t operand, DType dtype, Layout layout, uint32_t bytes) {
   if (!in.has(operand)) return {Code::kCorrupt, 0, operand, 0};
@@ -43,7 +61,8 @@ Status check_float_operands(const PrepareInput& in, const ConvPacking& packing, 
 
 Status check_s8_operands(const PrepareInput& in, const ConvPacking& packing, uint32_t bias_sets) {
   const Layout layout = packing.depthwise ? Layout::kDwConvS8 : Layout::kGemmS8;
-  const Status s = check_constant(in, kConvW, DType::kS8, layout, packing.packed_s8_bytes());
+  const Status s = has_sparse_weights(in) ? check_sparse_weights(in, packing)
+                                          : check_constant(in, kConvW, DType::kS8, layout, packing.packed_s8_bytes());
   if (!s.ok()) return s;
   const uint32_t bias_bytes = bias_sets * packing.vector_elems() * 4;
   const Status bias_s8 = check_constant(in, kConvBiasS8, DType::kS32, Layout::kPadded16, bias_bytes);
@@ -103,6 +122,7 @@ Status prepare_conv_operands(const PrepareInput& in, const ConvPacking& packing,
   p->segs = packing.segs;
   p->seg_k = packing.seg_k;
   p->oc = packing.groups * packing.n;
+  p->pieces = has_sparse_weights(in) ? packing.sparse_shape().pieces() : 0;
   if (p->quantized == 0) {
     p->lo = lo;
     p->hi = hi;

@@ -27,11 +27,14 @@ Work work_of(const PrepareInput& in, const ConvPacking& packing, const ConvParam
   const bool matrix = p.mode == ConvMode::kMatrix, q = p.quantized != 0;
   Work k;
   k.elem = p.elem_bytes;
-  k.weight_bytes = q ? packing.packed_s8_bytes() : packing.packed_f32_elems() * k.elem;
+  const uint32_t dense_bytes = q ? packing.packed_s8_bytes() : packing.packed_f32_elems() * k.elem;
+  k.weight_bytes = p.pieces == 0 ? dense_bytes : in.tensor(kConvW).stored_bytes;
   k.panels = ceil_div(p.n, kernels::kGemmPanel);
   k.images = matrix ? 1 : p.images;
   k.rows = matrix ? p.images * p.h.out * p.w.out : p.h.out;
-  const uint64_t macs = static_cast<uint64_t>(p.images) * p.h.out * p.w.out * packing.weight_elems();
+  // What block-sparse weights leave out takes no time.
+  const uint64_t weights = min_u32(packing.weight_elems(), k.weight_bytes);
+  const uint64_t macs = static_cast<uint64_t>(p.images) * p.h.out * p.w.out * weights;
   k.threads = macs < (q ? kParallelMacsS8 : kParallelMacsF32) ? 1 : max_u32(in.threads, 1);
   return k;
 }

@@ -291,6 +291,8 @@ Status prepare_ConvTranspose2d(const PrepareInput& in, Prepared* out) {
                                                      static_cast<uint32_t>(w[2]), static_cast<uint32_t>(w[3]));
   s = prepare_conv_operands(in, packing, attrs.lo, attrs.hi, &p, static_cast<uint32_t>(attrs.stride[0] * attrs.stride[1]));
   if (!s.ok()) return s;
+  if (p.pieces != 0)
+    return {Code::kUnsupported, 0, static_cast<uint32_t>(Layout::kGemmS8), static_cast<uint32_t>(Layout::kGemmSparseS8)};
   set_geometry(attrs, x, w, y, &params);
   if (in.tensor(kConvW).layout == Layout::kWinogradF32) return prepare_turned(in, attrs, &params, out);
   const uint64_t macs = static_cast<uint64_t>(p.images) * params.geometry.ih * params.geometry.iw * packing.weight_elems();

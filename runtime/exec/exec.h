@@ -14,7 +14,7 @@
 // Program-level operands (what lowering emits; * = may be missing):
 //   Conv2d, FullyConnected, float:  x, w (kGemmF32 or kDwConvF32), bias* (kPadded16), residual*; in half precision
 //                                   w is kGemmF16 or kDwConvF16 and the bias stays f32
-//   Conv2d, FullyConnected, s8:     x, w (kGemmS8 or kDwConvS8), bias for storage s8 (s32, kPadded16),
+//   Conv2d, FullyConnected, s8:     x, w (kGemmS8, kGemmSparseS8 or kDwConvS8), bias for storage s8 (s32, kPadded16),
 //                                   bias for storage u8 (s32, kPadded16), m[c] (f32, kPadded16), residual*
 //   the three on s16:               x, w (s8, kPlain), bias (s64, kPlain), -, m[c] (f32, kPlain)
 //   ConvTranspose2d: as Conv2d, always kGemm layouts; s8 biases hold one padded vector per phase (conv_geometry.h)

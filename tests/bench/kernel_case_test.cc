@@ -50,15 +50,26 @@ TEST_CASE("exactly one kernel of a family is chosen for a machine, the one that 
     std::set<kernels::Family> families, chosen;
     for (const kernels::Kernel& k : kernels::all_kernels()) {
       families.insert(k.family);
-      if (!is_selected(k, level.set)) continue;
+      if (!is_selected(k, shapes_of(k.family).front(), level.set)) continue;
       CHECK_MESSAGE(chosen.insert(k.family).second, std::string(k.name) << " is not the only one");
       CHECK(kernels::covers(level.set, k.needs));
     }
     CHECK(chosen == families);
   }
   const auto& avx2 = *kernels::select(kernels::Family::kGemmS8, kernels::Storage::kU8, kernels::kIsaAvx2);
-  CHECK(is_selected(avx2, kernels::kIsaAvx2));
-  CHECK(!is_selected(avx2, kernels::kIsaScalar));
+  const auto gemm = [](const char* text) { return *parse_shape(ShapeKind::kGemm, text); };
+  CHECK(is_selected(avx2, gemm("128x384x384"), kernels::kIsaAvx2));
+  CHECK(!is_selected(avx2, gemm("128x384x384"), kernels::kIsaScalar));
+  // Block-sparse weights, dense or not as lowering stores them.
+  const auto& sparse = *kernels::select(kernels::Family::kGemmSparseS8, kernels::Storage::kU8, kernels::kIsaAvx2);
+  for (const char* text : {"128x384x384@50", "128x384x384@75", "1x1024x1024@50"}) {
+    CHECK(is_selected(sparse, gemm(text), kernels::kIsaAvx2));
+    CHECK(!is_selected(avx2, gemm(text), kernels::kIsaAvx2));
+  }
+  for (const char* text : {"128x384x384", "128x384x384@30", "12544x96x16@75", "1x64x64@75", "3136x8x64@50"}) {
+    CHECK(!is_selected(sparse, gemm(text), kernels::kIsaAvx2));
+    CHECK(is_selected(avx2, gemm(text), kernels::kIsaAvx2));
+  }
 }
 
 TEST_CASE("shapes are read in the form that they are printed in") {
@@ -67,6 +78,8 @@ TEST_CASE("shapes are read in the form that they are printed in") {
     return s && s->text() == text;
   };
   CHECK(same(ShapeKind::kGemm, "128x384x1536"));
+  CHECK(same(ShapeKind::kGemm, "128x384x1536@75"));
+  CHECK(same(ShapeKind::kConv, "56x57x64:65:3:2@50"));
   CHECK(same(ShapeKind::kConv, "56x57x64:65:3:2"));
   CHECK(same(ShapeKind::kDepthwise, "14x15x384:5:1"));
   CHECK(parse_shape(ShapeKind::kConv, "8x8x4:4:5:1")->pad == 2);

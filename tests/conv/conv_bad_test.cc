@@ -45,7 +45,46 @@ Bad good() {
   return b;
 }
 
+// A quantized 3x3 convolution of 16 to 20 channels whose weights have the block-sparse layout; `change` edits their bytes.
+template <class F>
+Code prepare_sparse(const F& change, int groups = 1) {
+  const ConvCase c{.ic = 16, .oc = 20, .groups = groups};
+  const ConvPacking p = conv_packing(c.attrs(), 20, 3, 3, static_cast<uint32_t>(16 / groups));
+  std::vector<int8_t> w(p.weight_elems(), 0);
+  for (size_t i = 0; i < w.size(); i += 24) w[i] = 3;
+  const kernels::SparseShape shape = p.sparse_shape();
+  std::vector<int8_t> packed(kernels::gemm_sparse_s8_packed_bytes(w.data(), shape));
+  kernels::gemm_sparse_s8_pack(w.data(), shape, packed.data());
+  change(packed);
+  ProgramBuilder b;
+  const QuantParams quant{0.5f, 3};
+  const uint32_t x = b.input(DType::kS8, {1, 5, 5, 16}, quant), y = b.output(DType::kS8, {1, 5, 5, 20}, quant);
+  const std::vector<int32_t> bias(p.vector_elems());
+  const std::vector<float> m(p.vector_elems(), 0.1f);
+  b.step(Op::kConv2d, c.attrs(),
+         {x, b.constant(DType::kS8, {20, 3, 3, 16 / groups}, packed, Layout::kGemmSparseS8),
+          b.constant(DType::kS32, {20}, bias, Layout::kPadded16), b.constant(DType::kS32, {20}, bias, Layout::kPadded16),
+          b.constant(DType::kF32, {20}, m, Layout::kPadded16)},
+         {y});
+  const BuiltProgram built = b.build();
+  Program program;
+  if (const Status s = built.open(&program); !s.ok()) return s.code;
+  CoreRun core;
+  return core.bind(program, {shape4(1, 5, 5, 16)}, bind_options({kernels::kIsaScalar, 1})).code;
+}
+
 }  // namespace
+
+TEST_CASE("block-sparse weights are prepared if every block lies in its bounds, and refused if not") {
+  using Packed = std::vector<int8_t>;
+  CHECK(prepare_sparse([](Packed&) {}) == Code::kOk);
+  CHECK(prepare_sparse([](Packed&) {}, 2) == Code::kUnsupported);
+  CHECK(prepare_sparse([](Packed& w) { w[0] = 9; }) == Code::kCorrupt);         // where panel 0 starts
+  CHECK(prepare_sparse([](Packed& w) { w[64 + 5] = 1; }) == Code::kCorrupt);    // first block of piece 1
+  CHECK(prepare_sparse([](Packed& w) { w[64 + 40] = 99; }) == Code::kCorrupt);  // quad of the first block
+  CHECK(prepare_sparse([](Packed& w) { w.resize(w.size() - 64); }) == Code::kCorrupt);
+  CHECK(prepare_sparse([](Packed& w) { w.clear(); }) == Code::kCorrupt);
+}
 
 TEST_CASE("a consistent convolution is prepared") { CHECK(prepare(good()) == Code::kOk); }
 

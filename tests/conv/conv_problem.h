@@ -146,7 +146,8 @@ inline Shape shape4(int a, int b, int c, int d) { return {{a, b, c, d}, 4}; }
 // The first image of a batch is that of the same problem with one image: data is drawn in that order.
 class QuantizedConv {
  public:
-  QuantizedConv(const ConvCase& c, uint32_t seed, bool fully_connected = false) : c_(c) {
+  // sparse: half of the blocks of weights are zero, and they are packed without them.
+  QuantizedConv(const ConvCase& c, uint32_t seed, bool fully_connected = false, bool sparse = false) : c_(c), sparse_(sparse) {
     std::mt19937 rng(seed);
     const int icg = c.ic / c.groups;
     const size_t w_elems = static_cast<size_t>(c.oc) * static_cast<size_t>(c.kh * c.kw * icg);
@@ -193,13 +194,29 @@ class QuantizedConv {
   static constexpr float kScaleX = 0.05f, kScaleY = 0.0625f, kScaleR = 0.03125f;
   static constexpr int kResidualZero = 11;
 
+  std::vector<int8_t> pack_dense(const ConvPacking& p) const {
+    std::vector<int8_t> packed(p.packed_s8_bytes());
+    p.pack_s8(w_.data(), packed.data());
+    return packed;
+  }
+
+  std::vector<int8_t> pack_sparse(const kernels::SparseShape& s) {
+    for (size_t i = 0; i < w_.size(); ++i) {
+      const size_t c = i / s.seg_k / s.segs, k = i % s.seg_k;
+      if ((c / 16 * 7 + i / s.seg_k % s.segs * 5 + k / 4 * 3) % 8 < 4) w_[i] = 0;
+    }
+    std::vector<int8_t> packed(kernels::gemm_sparse_s8_packed_bytes(w_.data(), s));
+    kernels::gemm_sparse_s8_pack(w_.data(), s, packed.data());
+    return packed;
+  }
+
   void build(bool fully_connected) {
     const int icg = c_.ic / c_.groups;
     const auto u = [](int v) { return static_cast<uint32_t>(v); };
     const ConvPacking p = fully_connected ? fully_connected_packing(u(c_.oc), u(c_.ic))
                                           : conv_packing(c_.attrs(), u(c_.oc), u(c_.kh), u(c_.kw), u(icg));
-    std::vector<int8_t> packed(p.packed_s8_bytes());
-    p.pack_s8(w_.data(), packed.data());
+    const std::vector<int8_t> packed = sparse_ ? pack_sparse(p.sparse_shape()) : pack_dense(p);
+    const Layout layout = p.depthwise ? Layout::kDwConvS8 : sparse_ ? Layout::kGemmSparseS8 : Layout::kGemmS8;
     std::vector<int32_t> folded[2] = {bias_, bias_};
     for (size_t o = 0, per = w_.size() / static_cast<size_t>(c_.oc); o < bias_.size(); ++o) {
       for (size_t i = 0; i < per; ++i) {
@@ -220,7 +237,7 @@ class QuantizedConv {
     const uint32_t r = c_.residual ? b.input(DType::kS8, yd, QuantParams{kScaleR, kResidualZero}) : kNoTensor;
     const uint32_t y = b.output(DType::kS8, yd, QuantParams{kScaleY, c_.y_zero});
     const std::vector<uint32_t> operands = {x,
-                                            b.constant(DType::kS8, wd, packed, p.depthwise ? Layout::kDwConvS8 : Layout::kGemmS8),
+                                            b.constant(DType::kS8, wd, packed, layout),
                                             b.constant(DType::kS32, {c_.oc}, padded(p, folded[0]), Layout::kPadded16),
                                             b.constant(DType::kS32, {c_.oc}, padded(p, folded[1]), Layout::kPadded16),
                                             b.constant(DType::kF32, {c_.oc}, padded(p, m_), Layout::kPadded16),
@@ -234,6 +251,7 @@ class QuantizedConv {
   }
 
   ConvCase c_;
+  bool sparse_;
   std::vector<int8_t> x_, w_, residual_;
   std::vector<int32_t> bias_;
   std::vector<float> m_;

@@ -140,8 +140,8 @@ const ConvCase kFullyConnected[] = {
      .bias = false},
 };
 
-void check_quantized(const ConvCase& c, uint32_t seed, bool fully_connected) {
-  const QuantizedConv problem(c, seed, fully_connected);
+void check_quantized(const ConvCase& c, uint32_t seed, bool fully_connected, bool sparse = false) {
+  const QuantizedConv problem(c, seed, fully_connected, sparse);
   const auto want = problem.expected();
   for (const Run& run : all_runs()) {
     INFO(c << " isa " << run.isa << " threads " << run.threads);
@@ -182,6 +182,18 @@ TEST_CASE("8-bit convolutions equal the definition bit for bit on every ISA and 
       check_quantized(c, seed++, false);
     }
   }
+}
+
+TEST_CASE("8-bit convolutions and fully connected layers of block-sparse weights equal the definition") {
+  uint32_t seed = 150;
+  for (ConvCase c : kCases) {
+    if (c.groups != 1) continue;
+    for (const int zero : {-5, -128, 0}) {
+      c.x_zero = zero;
+      check_quantized(c, seed++, false, true);
+    }
+  }
+  for (const ConvCase& c : kFullyConnected) check_quantized(c, seed++, true, true);
 }
 
 TEST_CASE(

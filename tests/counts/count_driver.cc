@@ -47,7 +47,7 @@ namespace {
 void count_kernels(kernels::IsaSet isa) {
   for (const CountedCase& c : kCases) {
     for (const kernels::Kernel& k : kernels::all_kernels()) {
-      if (k.family != c.family || !bench::is_selected(k, isa)) continue;
+      if (k.family != c.family || !bench::is_selected(k, c.shape, isa)) continue;
       const bench::KernelCase ready = bench::make_case(k, c.shape);
       ready.run();
       std::printf("%s/%s\n", kernels::family_name(k.family), c.shape.text().c_str());

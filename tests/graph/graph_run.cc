@@ -80,6 +80,17 @@ std::string random_s8(const std::string& name, const std::vector<int64_t>& dims,
   return "constant %" + name + " : s8" + dims_text(dims) + " " + quant + " = " + hex(v) + "\n";
 }
 
+std::string block_sparse_s8(const std::string& name, const std::vector<int64_t>& dims, uint32_t seed, const std::string& quant) {
+  std::mt19937 random(seed);
+  std::vector<int8_t> v(elems_of(dims));
+  const size_t per_channel = v.size() / static_cast<size_t>(dims[0]);
+  for (size_t i = 0; i < v.size(); ++i) {
+    const size_t block = i / per_channel / 16 + i % per_channel / 4;
+    v[i] = block % 4 == seed % 4 ? static_cast<int8_t>(1 + random() % 127) : int8_t{0};
+  }
+  return "constant %" + name + " : s8" + dims_text(dims) + " " + quant + " = " + hex(v) + "\n";
+}
+
 Graph parsed(const std::string& body) {
   auto graph = parse_graph("graph {\n" + body + "\n}");
   REQUIRE_MESSAGE(graph, graph.error().message);

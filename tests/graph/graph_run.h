@@ -16,6 +16,8 @@ namespace lathe::test {
 std::string random_f32(const std::string& name, const std::vector<int64_t>& dims, uint32_t seed, float lo = -1.0f,
                        float hi = 1.0f);
 std::string random_s8(const std::string& name, const std::vector<int64_t>& dims, uint32_t seed, const std::string& quant);
+// The same, of whose blocks of 16 channels x 4 k three of four are zero. Requires: the last of dims is a multiple of 4.
+std::string block_sparse_s8(const std::string& name, const std::vector<int64_t>& dims, uint32_t seed, const std::string& quant);
 
 // The graph of `graph { body }`; a failure ends the test case.
 Graph parsed(const std::string& body);

@@ -114,7 +114,7 @@ Measured measure_on(const Kernel& k, const BenchShape& shape, const SessionOptio
   for (std::thread& t : others) t.join();
   const auto faster = [](const bench::Timing& a, const bench::Timing& b) { return a.median_ns < b.median_ns; };
   cases[0].run = nullptr;
-  return {cases[0], *std::max_element(timings.begin(), timings.end(), faster), bench::is_selected(k, session.isa)};
+  return {cases[0], *std::max_element(timings.begin(), timings.end(), faster), bench::is_selected(k, shape, session.isa)};
 }
 
 // Every kernel that runs here on `shapes` (empty: those listed for its family), families together.
@@ -122,12 +122,11 @@ Result<std::vector<Measured>> measure(const Options& o, const SessionOptions& se
   std::vector<Measured> out;
   for (const Kernel& k : kernels::all_kernels()) {
     if (std::string(state(k, session.isa)) != "yes" || std::string(k.name).find(o.pattern) == std::string::npos) continue;
-    for (const ShapeKind kind : bench::shape_kinds(k.family)) {
-      for (const BenchShape& s : shapes.empty() ? bench::listed_shapes(kind) : shapes) {
-        if (s.kind != kind) continue;
-        LATHE_CHECK_OK(check_cancelled());
-        out.push_back(measure_on(k, s, session, o.milliseconds));
-      }
+    const std::vector<ShapeKind> kinds = bench::shape_kinds(k.family);
+    for (const BenchShape& s : shapes.empty() ? bench::shapes_of(k.family) : shapes) {
+      if (std::find(kinds.begin(), kinds.end(), s.kind) == kinds.end()) continue;
+      LATHE_CHECK_OK(check_cancelled());
+      out.push_back(measure_on(k, s, session, o.milliseconds));
     }
   }
   return out;

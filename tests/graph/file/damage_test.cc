@@ -21,8 +21,8 @@ std::vector<uint8_t> sample_bytes(size_t sample) {
   return *bytes;
 }
 
-// Reads everything there is. True if the file passes check_model_file().
-bool exercise(const std::vector<uint8_t>& bytes) {
+// Reads everything there is, and binds for an image of so many channels. True if the file passes check_model_file().
+bool exercise(const std::vector<uint8_t>& bytes, int32_t channels = 3) {
   const FileBytes file = aligned_copy(bytes);
   const auto model = read_model(file);
   const auto program = open_program(file);
@@ -33,7 +33,7 @@ bool exercise(const std::vector<uint8_t>& bytes) {
       shapes[0].rank = 4;
       shapes[0].dims[0] = 1;
       shapes[0].dims[1] = shapes[0].dims[2] = 6;
-      shapes[0].dims[3] = 3;
+      shapes[0].dims[3] = channels;
       (void)(*session)->bind(
           std::span(shapes, (*program)->program.header().input_count <= 2 ? (*program)->program.header().input_count : 0));
     }
@@ -42,7 +42,7 @@ bool exercise(const std::vector<uint8_t>& bytes) {
 }
 
 TEST_CASE("every truncation of a model file is an error") {
-  for (size_t sample : {0, 1}) {
+  for (size_t sample : {0, 1, 4}) {
     const std::vector<uint8_t> whole = sample_bytes(sample);
     REQUIRE(exercise(whole));
     for (size_t n = 0; n < whole.size(); ++n) {
@@ -56,14 +56,14 @@ TEST_CASE("flipped bits are found by the check, and never crash a reader") {
   const uint32_t seed = 20260;
   MESSAGE("seed " << seed);
   std::mt19937 random(seed);
-  for (size_t sample : {0, 1, 2}) {
+  for (size_t sample : {0, 1, 2, 4}) {
     const std::vector<uint8_t> whole = sample_bytes(sample);
     const std::string text = print(parsed(samples()[sample].body), true);
     for (int i = 0; i < 2000; ++i) {
       std::vector<uint8_t> damaged = whole;
       const int flips = 1 + i % 3;
       for (int k = 0; k < flips; ++k) damaged[random() % damaged.size()] ^= static_cast<uint8_t>(1u << random() % 8);
-      if (!exercise(damaged)) continue;
+      if (!exercise(damaged, sample == 4 ? 4 : 3)) continue;
       // The flip hit a gap between sections.
       const auto model = read_model(aligned_copy(damaged));
       REQUIRE(model);

@@ -34,6 +34,12 @@ std::vector<Sample> samples() {
       {"concatenation and symbolic sizes",
        "input %x : f32[N,L,4]\ninput %z : f32[N,L,4]\n%c = Concat (%x, %z) {axis=1}\n%s = Slice (%c) {axes=[1], begins=[1], "
        "ends=[1000], steps=[2]}\n%y = Softmax (%s) {axis=2}\noutput %y\n"},
+      {"quantized, block-sparse",
+       "input %x : s8[N,6,6,4] quant(scale=0.5, zero_point=-7)\n" +
+           random_s8("w", {16, 1, 1, 4}, 3, "quant(scale=0.25, zero_point=0)") +
+           block_sparse_s8("v", {20, 3, 3, 16}, 4, "quant(scale=0.01, zero_point=0)") +
+           "%d : s8[N,6,6,16] quant(scale=4, zero_point=-100) = Conv2d \"dense\" (%x, %w)\n"
+           "%y : s8[N,6,6,20] quant(scale=8, zero_point=3) = Conv2d \"sparse\" (%d, %v) {pad=[1,1,1,1]}\noutput %y\n"},
   };
 }
 

@@ -1,6 +1,7 @@
 // Model files: what is written is read back, and runs the same.
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <cstring>
 #include <fstream>
 
@@ -9,6 +10,7 @@
 #include "graph/graph_run.h"
 #include "graph/lineage.h"
 #include "graph/lower/load.h"
+#include "runtime/file.h"
 #include "runtime/host/model.h"
 #include "temp_folder.h"
 
@@ -89,6 +91,64 @@ TEST_CASE("packed integer constants are stored once for graph and plan") {
   const uint64_t one = written(g, options).bytes.size;
   options.targets.push_back(Target::kCortexM);
   CHECK(written(g, options).bytes.size < one + 2500);  // a second plan, no second weights
+}
+
+// Layouts of the weights of a file's convolutions.
+std::vector<Layout> weight_layouts(const FileBytes& file) {
+  const auto loaded = open_program(file);
+  REQUIRE_MESSAGE(loaded, loaded.error().message);
+  const Program& p = (*loaded)->program;
+  std::vector<Layout> out;
+  for (uint32_t i = 0; i < p.step_count(); ++i)
+    if (static_cast<Op>(p.step(i).op) == Op::kConv2d) out.push_back(p.tensor(p.input(p.step(i), 1)).layout);
+  return out;
+}
+
+TEST_CASE("block-sparse weights are stored without their zeros for hosts, and as others are for firmware or on demand") {
+  const Graph g = parsed(samples()[4].body);
+  WriteOptions options;
+  options.targets = {Target::kHost};
+  const FileBytes sparse = written(g, options);
+  CHECK(weight_layouts(sparse) == std::vector<Layout>{Layout::kGemmS8, Layout::kGemmSparseS8});
+  options.sparse = SparseWeights::kOff;
+  const FileBytes dense = written(g, options);
+  CHECK(weight_layouts(dense) == std::vector<Layout>{Layout::kGemmS8, Layout::kGemmS8});
+  CHECK(sparse.bytes.size + 2 * 36 * 64 / 2 < dense.bytes.size);
+  CHECK(run_file(sparse) == run_file(dense));
+  CHECK(print(read_model(sparse)->graph, true) == print(g, true));
+  options.sparse = SparseWeights::kAuto;
+  options.targets = {Target::kCortexM};
+  options.strip = true;
+  FileBytes firmware = written(g, options);
+  FileView view;
+  REQUIRE(file_open(firmware.bytes, &view).ok());
+  Program program;
+  REQUIRE(program_open(view.find(SectionKind::kPlan, 1), view.find(SectionKind::kWeights), &program).ok());
+  CHECK(program.tensor(program.input(program.step(1), 1)).layout == Layout::kGemmS8);
+}
+
+TEST_CASE("a layout that this version does not know is an error that says so") {
+  const Graph g = parsed(samples()[4].body);
+  WriteOptions options;
+  options.targets = {Target::kHost};
+  options.strip = true;
+  auto bytes = model_bytes(g, options);
+  REQUIRE(bytes);
+  FileView view;
+  const FileBytes whole = aligned_copy(*bytes);
+  REQUIRE(file_open(whole.bytes, &view).ok());
+  const Bytes plan = view.find(SectionKind::kPlan);
+  const auto& header = *reinterpret_cast<const ProgramHeader*>(plan.data);
+  size_t changed = 0;
+  for (uint32_t i = 0; i < header.tensor_count; ++i) {
+    const size_t at = static_cast<size_t>(plan.data - whole.bytes.data) + header.tensor_at + i * header.tensor_bytes;
+    auto& layout = (*bytes)[at + offsetof(ProgramTensor, layout)];
+    if (layout == static_cast<uint8_t>(Layout::kGemmSparseS8)) layout = 200, ++changed;
+  }
+  REQUIRE(changed == 1);
+  const auto program = open_program(aligned_copy(*bytes));
+  REQUIRE_FALSE(program);
+  CHECK(program.error().code == Code::kVersion);
 }
 
 TEST_CASE("a stripped file runs and has no graph") {
