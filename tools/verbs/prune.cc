@@ -3,9 +3,11 @@
 #include <memory>
 
 #include "base/json.h"
+#include "prune/blocks.h"
 #include "tools/model.h"
 #include "tools/pruning.h"
 #include "tools/round_flags.h"
+#include "tools/table.h"
 #include "tools/verb.h"
 #include "tools/zero_removal.h"
 
@@ -15,6 +17,7 @@ namespace {
 struct Options {
   std::string output, criterion = "l1", by = "time", residue;
   bool plan = false, zeros = false, json = false;
+  std::optional<double> blocks;
   PruneRequest request;
   RoundFlags rounds;
   SessionFlags session;
@@ -46,6 +49,41 @@ Result<void> run_rounds(const Options& o, const PruneRequest& request, const Gra
   return {};
 }
 
+Tree block_tree(const prune::BlockRow& r) {
+  return Tree::table()
+      .set("node", r.node)
+      .set("weight", r.weight)
+      .set("blocks", r.blocks)
+      .set("zero", r.zeros)
+      .set("pruned", r.pruned)
+      .set("energy", r.energy);
+}
+
+// Blocks of weights that the block-sparse kernels will leave out.
+Result<void> run_blocks(const Options& o, const Graph& graph) {
+  LATHE_TRY(const prune::Blocked blocked, prune::zero_blocks(graph, *o.blocks));
+  const std::vector<prune::BlockRow>& rows = blocked.rows;
+  if (!o.output.empty()) LATHE_CHECK_OK(write_model(o.output, blocked.graph));
+  Table table({"node", "blocks", "zero", "% of squares gone"});
+  Tree json = Tree::array();
+  size_t pruned = 0;
+  for (const prune::BlockRow& r : rows) {
+    pruned += r.pruned ? 1 : 0;
+    char share[32];
+    std::snprintf(share, sizeof share, "%.1f", 100 * r.energy);
+    table.add({r.node, std::to_string(r.blocks), std::to_string(r.zeros), r.pruned ? share : "kept: dense is as fast"});
+    json.push(block_tree(r));
+  }
+  if (o.json) {
+    std::printf("%s\n", to_json(Tree::table().set("layers", std::move(json)).set("pruned", pruned)).c_str());
+    return {};
+  }
+  std::printf("%s%zu of %zu weights lost %g %% of their blocks; INT8 runs them faster, float does not\n", table.text().c_str(),
+              pruned, rows.size(), 100 * *o.blocks);
+  if (!o.output.empty()) std::printf("wrote %s\n", o.output.c_str());
+  return {};
+}
+
 Result<void> run(const Options& o) {
   if (o.output.empty() && !o.plan) return fail(Code::kInvalidArgument, "give -o out.lathe, or --plan to see what would go");
   if (!o.output.empty()) LATHE_CHECK_OK(check_writable(o.output));
@@ -58,6 +96,7 @@ Result<void> run(const Options& o) {
   LATHE_TRY(request.session, o.session.options());
   LATHE_TRY(const Graph graph, load_graph(request.model, o.import));
   if (o.zeros) return run_zeros(o, graph);
+  if (o.blocks) return run_blocks(o, graph);
   if (o.rounds.given()) return run_rounds(o, request, graph);
   LATHE_TRY(const PruneOutcome outcome, prune_model(graph, request));
   if (!o.output.empty()) LATHE_CHECK_OK(write_model(o.output, outcome.graph));
@@ -91,6 +130,13 @@ Action setup(Arguments& args) {
   add_targets(args, &r);
   args.flag("--zeros", o->zeros,
             "remove what is zero already: channels, heads and branches that masks or other tools left behind")
+      .excludes(args.find("--ratio"))
+      .excludes(args.find("--threshold"))
+      .excludes(args.find("--target-macs"))
+      .excludes(args.find("--target-latency"));
+  args.option("--blocks", o->blocks,
+              "share of the blocks of 4 inputs x 16 channels that become zero, between 0 and 1; shapes stay, INT8 skips them")
+      .excludes(args.find("--zeros"))
       .excludes(args.find("--ratio"))
       .excludes(args.find("--threshold"))
       .excludes(args.find("--target-macs"))
