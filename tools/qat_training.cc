@@ -32,7 +32,9 @@ Result<QatResult> train_quantized(const std::string& path, ModelFile model, cons
                            .keep_float = result.keep.entries};
   CalibrationFlags calibration = flags.calibration;
   calibration.data = data.description().path;
-  const RemedyFlags remedies{.equalize = flags.equalize, .weight_mse = flags.weight_mse};
+  RemedyFlags remedies;
+  remedies.equalize = flags.equalize;
+  remedies.weight_mse = flags.weight_mse;
   LATHE_TRY(result.start, quantize_with_remedies(path, &model, remedies, calibration, quantize, request.session));
   quantize.weight_mse = flags.weight_mse;
   LATHE_TRY(Graph graph, qat::insert(model.graph, result.start.ranges.table, quantize, {.learn_steps = !flags.fixed_steps}));

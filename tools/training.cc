@@ -29,16 +29,16 @@ constexpr double kAdamWShare = 1.0 / 30;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-Result<void> check_request(const TrainRequest& r, const DataSplit* val) {
-  const auto wrong = [](const std::string& what) { return fail(Code::kInvalidArgument, what); };
-  if (r.epochs == 0 || r.batch == 0) return wrong("training needs at least one epoch, and one sample in a batch");
-  if (!(r.rate >= 0) || !std::isfinite(r.rate)) return wrong(formatted("the learning rate is %g, must be above 0", r.rate));
+// Why the request cannot be met; empty: it can.
+std::string refusal(const TrainRequest& r, const DataSplit* val) {
+  if (r.epochs == 0 || r.batch == 0) return "training needs at least one epoch, and one sample in a batch";
+  if (!(r.rate >= 0) || !std::isfinite(r.rate)) return formatted("the learning rate is %g, must be above 0", r.rate);
   if (!(r.warmup_epochs >= 0) || r.warmup_epochs > r.epochs)
-    return wrong(formatted("warm-up takes %g epochs of %u", r.warmup_epochs, r.epochs));
-  if (!std::is_sorted(r.milestones.begin(), r.milestones.end())) return wrong("milestones must be in ascending order");
-  if (r.patience != 0 && val == nullptr) return wrong("patience looks at split 'val', which the data set does not have");
-  if (r.from_scratch && r.teacher.graph != nullptr) return wrong("a network from scratch has no teacher: it comes from no other");
-  return {};
+    return formatted("warm-up takes %g epochs of %u", r.warmup_epochs, r.epochs);
+  if (!std::is_sorted(r.milestones.begin(), r.milestones.end())) return "milestones must be in ascending order";
+  if (r.patience != 0 && val == nullptr) return "patience looks at split 'val', which the data set does not have";
+  if (r.from_scratch && r.teacher.graph != nullptr) return "a network from scratch has no teacher: it comes from no other";
+  return "";
 }
 
 class Training {
@@ -65,7 +65,7 @@ class Training {
 
   Result<void> open() {
     if (train_ == nullptr) return fail(Code::kInvalidArgument, data_.description().path + ": no split 'train' to train on");
-    LATHE_CHECK_OK(check_request(request_, val_));
+    if (const std::string why = refusal(request_, val_); !why.empty()) return fail(Code::kInvalidArgument, why);
     if (val_ != nullptr) LATHE_CHECK_OK(check_metric(request_.metric, data_, *val_));
     if (request_.from_scratch) LATHE_CHECK_OK(train::initialize(model_, request_.seed));
     LATHE_TRY(auto feeder,
