@@ -1,12 +1,12 @@
 #!/bin/bash
-# Builds Lathe and takes a real network through the whole job: import, profile, quantize, evaluate and measure, float beside INT8.
+# Builds Lathe and takes a real network through the whole job by a recipe: profile, FP16, prune, distil, INT8, each version judged and kept; then rolls back once.
 # Works on a fresh Debian 12 as root; data and tools come from Debian's packages, the model is the project's own (examples/fashion/).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 started=$SECONDS
 step=0
-total=7
+total=6
 say() {
   step=$((step + 1))
   printf '\n[%d/%d] %s   (%d s so far)\n' "$step" "$total" "$1" $((SECONDS - started))
@@ -24,23 +24,21 @@ ninja -C build tools/lathe
 lathe=build/tools/lathe
 mkdir -p "$out"
 
-say 'import the float ONNX model'
-"$lathe" import examples/fashion/fashion_resnet.onnx -o "$out/float.lathe"
+recipe=examples/fashion/compress.toml
+where=(--work "$out/work" --registry "$out/registry")
+say 'the plan: what the recipe does, and about how long it takes here'
+"$lathe" compress "$recipe" "${where[@]}" --dry-run
 
-say 'profile: which operators cost the time'
-"$lathe" profile "$out/float.lathe" --by op
+say 'compress: profile, FP16, prune a quarter of the channels, distil from the original, INT8; each version judged, measured and registered'
+"$lathe" compress "$recipe" "${where[@]}" --report "$out/report.html" -o "$out/small.lathe"
 
-say 'quantize to INT8 with 1,200 calibration images'
-"$lathe" quantize "$out/float.lathe" --data "$data" --samples 1200 -o "$out/int8.lathe"
+say 'the registry has every version; roll back from the smallest to the original, and forward again'
+"$lathe" registry rollback --registry "$out/registry"
+"$lathe" registry promote int8-mixed --registry "$out/registry"
+"$lathe" registry list --registry "$out/registry"
 
-say 'evaluate both on all 10,000 test images, and compare them'
-"$lathe" eval "$out/float.lathe" --data "$data" --json > "$out/float.eval.json"
-"$lathe" eval "$out/int8.lathe" --data "$data" --json > "$out/int8.eval.json"
-"$lathe" check "$out/float.lathe" "$out/int8.lathe" --data "$data" --json > "$out/check.json"
+say 'compare the smallest with the original on all 10,000 test images'
+"$lathe" check examples/fashion/fashion_resnet.onnx "$out/small.lathe" --data "$data"
 
-say 'measure whole runs, one thread, batch 1'
-"$lathe" bench "$out/float.lathe" --threads 1 --batch 1 --json > "$out/float.bench.json"
-"$lathe" bench "$out/int8.lathe" --threads 1 --batch 1 --json > "$out/int8.bench.json"
-
-python3 tools/demo_table.py "$out" examples/fashion/fashion_resnet.onnx
-printf '\nwhole demo: %d s\n' $((SECONDS - started))
+printf '\na page about it: %s/report.html\n' "$out"
+printf 'whole demo: %d s\n' $((SECONDS - started))

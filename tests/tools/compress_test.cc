@@ -87,7 +87,8 @@ class Place {
 
 const std::string kSteps = "[[step]]\ndo = 'profile'\n[[step]]\ndo = 'fp16'\n[[step]]\ndo = 'quantize'\nsamples = 40\n";
 // With everything that a run can be ended in.
-const std::string kAllSteps = "[[step]]\ndo = 'fp16'\n[[step]]\ndo = 'prune'\nratio = 0.25\nmultiple = 1\n[[step]]\ndo = 'quantize'\nsamples = 40\n";
+const std::string kAllSteps = "[[step]]\ndo = 'fp16'\n[[step]]\ndo = 'prune'\nratio = 0.25\nmultiple = 1\n"
+                              "[[step]]\ndo = 'train'\nepochs = 2\nbatch = 50\nrate = 0.01\nteacher = 'original'\nthreads = 1\n[[step]]\ndo = 'quantize'\nsamples = 40\n";
 
 Result<CompressResult> run_quietly(const std::string& path, const std::string& cost_table = "") {
   auto recipe = read_recipe(path);
@@ -222,7 +223,9 @@ TEST_CASE("a run that is ended between any two changes on disk makes the same mo
   const CompressResult resumed = ran(path, table);
   CHECK(resumed.steps_run == 0);
   for (size_t i = 0; i < whole.rows.size(); ++i) CHECK(resumed.rows[i].model.hash == whole.rows[i].model.hash);
-  CHECK(whole.rows[2].version == "net-pruned");
+  CHECK(whole.rows[2].version.empty());
+  CHECK(whole.rows[2].outcome == "judged after the next step");
+  CHECK(whole.rows[3].version == "net-pruned");
   CHECK(whole.rows[2].model.bytes < whole.rows[0].model.bytes);
   CHECK(Registry::open(place.file("ended.registry"), false)->find("pruned")->name == "net-pruned");
   CHECK(versions_in(place.file("ended.registry")) == versions_in(place.file("whole.registry")));
@@ -242,6 +245,24 @@ TEST_CASE("the plan says what is done and what is left, and writes nothing") {
   CHECK(!fs::exists(place.file("plan.registry")));
   ran(place.recipe("plan", kSteps));
   for (const PlannedStep& s : plan_recipe(*recipe)->steps) CHECK(s.done);
+}
+
+TEST_CASE("a teacher that is not the original is refused before anything runs") {
+  const Place place;
+  Graph other = parsed("input %x : f32[N,6]\n" + matrix("w", 3, 6, 0.4) + "%y = FullyConnected \"only\" (%x, %w)\noutput %y\n");
+  REQUIRE(write_model(place.file("other.lathe"), other));
+  const auto with = [&](const std::string& teacher) {
+    return run_quietly(place.recipe("taught", "[[step]]\ndo = 'profile'\n[[step]]\ndo = 'train'\nepochs = 1\nbatch = 50\nrate = 0.01\nteacher = '" + teacher + "'\n"));
+  };
+  const auto refused = with("other.lathe");
+  REQUIRE(!refused);
+  CHECK(refused.error().message.find("line 11, 'train': teacher '" + place.file("other.lathe") + "' is not the original") != std::string::npos);
+  CHECK(refused.error().message.find("is not the original") != std::string::npos);
+  // The original by another name will do.
+  fs::copy_file(place.file("model.lathe"), place.file("copy.lathe"));
+  const auto taken = with("copy.lathe");
+  REQUIRE_MESSAGE(taken, taken.error().message);
+  CHECK(taken->rows.back().version == "net-trained");
 }
 
 TEST_CASE("two runs do not share a work folder at once, and a quantized model is refused") {
@@ -321,6 +342,13 @@ TEST_CASE("recipes with mistakes are refused with file and line") {
       {"[[step]]\ndo = 'prune'\nratio = 0.2\ntarget_macs = 1e6\n", "'target_macs' and 'ratio' exclude each other"},
       {"[[step]]\ndo = 'prune'\nratio = 0.2\ncriterion = 'luck'\n", "r.toml:6: "},
       {"[[step]]\ndo = 'prune'\nratio = 0.2\nby = 'weight'\n", "must be time, parameters or nothing"},
+      {"[[step]]\ndo = 'quantize'\n[[step]]\ndo = 'train'\n", "'train' comes after 'quantize' (line 3)"},
+      {"[[step]]\ndo = 'train'\nrate = 0.1\nbase_lr = 0.1\n", "r.toml:6: 'rate' and 'base_lr' exclude each other"},
+      {"[[step]]\ndo = 'train'\nepochs = 0\n", "r.toml:5: "},
+      {"[[step]]\ndo = 'train'\nalpha = 0.5\n", "'alpha' is about a teacher"},
+      {"[[step]]\ndo = 'train'\nmomentum = 2\n", "'momentum' is 2, must be from 0 to 0.9999"},
+      {"[[step]]\ndo = 'train'\noptimizer = 'magic'\n", "'optimizer' must be sgd or adamw"},
+      {"[[step]]\ndo = 'train'\naugment = 'rainbow'\n", "r.toml:5: "},
       {"[[step]\n", "not valid TOML"},
   };
   for (const Case& c : cases) {

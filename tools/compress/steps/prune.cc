@@ -1,5 +1,4 @@
 // prune: whole channels go, in one cut, with its proof.
-#include "base/hash.h"
 #include "tools/compress/step.h"
 #include "tools/markup.h"
 #include "tools/model.h"
