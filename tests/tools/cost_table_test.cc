@@ -40,7 +40,7 @@ TEST_CASE("a device's name is that of its CPU and of the instruction set in use"
 }
 
 TEST_CASE("a scatter chart puts larger values further right and further up, and negative ones below zero") {
-  const std::string svg = scatter_chart({"T & t", "x", "y", {{"a", 10, -1, false}, {"b", 20, 3, true}}, 2.0});
+  const std::string svg = scatter_chart({"T & t", "x", "y", {{"a", 10, -1, false}, {"b", 20, 3, true}}, {}, 2.0, {}});
   double ax = 0, ay = 0, bx = 0, by = 0;
   REQUIRE(std::sscanf(svg.c_str() + svg.find("class=\"b\" cx"), "class=\"b\" cx=\"%lf\" cy=\"%lf\"", &ax, &ay) == 2);
   REQUIRE(std::sscanf(svg.c_str() + svg.find("class=\"m\" cx"), "class=\"m\" cx=\"%lf\" cy=\"%lf\"", &bx, &by) == 2);
