@@ -394,8 +394,15 @@ TEST_CASE("the command trains, is interrupted at any moment, goes on, and says w
 
 namespace {
 
+// The float network, as a file keeps it.
+ModelFile learned_file(const Set& set) {
+  ModelFile file;
+  file.graph = learned(set);
+  return file;
+}
+
 QatResult train_int8(const Set& set, const QatFlags& flags, const TrainRequest& request) {
-  auto result = train_quantized("net.lathe", {.graph = learned(set)}, set.data, flags, request);
+  auto result = train_quantized("net.lathe", learned_file(set), set.data, flags, request);
   REQUIRE_MESSAGE(result, result.error().message);
   return std::move(*result);
 }
@@ -440,6 +447,6 @@ TEST_CASE("a huge rate ruins no network that was calibrated: no NaN, and the sta
   CHECK(best_value(result.training) >= result.training.epochs[0].value);
   CHECK(result.training.epochs[0].value > 0.85);
   request.from_scratch = true;
-  CHECK(train_quantized("net.lathe", {.graph = learned(set)}, set.data, flags, request).error().message ==
+  CHECK(train_quantized("net.lathe", learned_file(set), set.data, flags, request).error().message ==
         "--qat starts from a trained network: leave out --from-scratch");
 }
