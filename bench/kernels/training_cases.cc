@@ -34,6 +34,13 @@ KernelCase to_points_case(const Kernel& k, const BenchShape& s) {
           }};
 }
 
+// y[m,n] = a[k,m]^T b[k,n].
+struct ProductData {
+  explicit ProductData(const BenchShape& s)
+      : a(static_cast<size_t>(s.k) * s.m), b(static_cast<size_t>(s.k) * s.n), y(static_cast<size_t>(s.m) * s.n) {}
+  Buffer<float> a, b, y;
+};
+
 // Rows of channels, with vectors over the channels.
 struct NormalData {
   explicit NormalData(const BenchShape& s)
@@ -50,12 +57,11 @@ constexpr NormalizeClamp kRelu{0.0f, __builtin_inff(), 1};
 }  // namespace
 
 KernelCase gemm_tn_f32_case(const Kernel& k, const BenchShape& s) {
-  const auto a = std::make_shared<Buffer<float>>(static_cast<size_t>(s.k) * s.m),
-             b = std::make_shared<Buffer<float>>(static_cast<size_t>(s.k) * s.n),
-             y = std::make_shared<Buffer<float>>(static_cast<size_t>(s.m) * s.n);
-  const GemmTnF32Args args{a->data(), b->data(), y->data(), 1, s.k, 0, s.m, 0, s.n, s.m, s.n, s.n, 0};
+  const auto d = std::make_shared<ProductData>(s);
   const auto fn = reinterpret_cast<GemmTnF32Fn>(k.fn);
-  return {&k, s, 2.0 * s.m * s.n * s.k, 0, ProbeUse::kF32, [=] { fn(args); }};
+  const double bytes = 4.0 * static_cast<double>(d->a.size() + d->b.size() + d->y.size());
+  return {&k, s, 2.0 * s.m * s.n * s.k, bytes, ProbeUse::kF32,
+          [=] { fn({d->a.data(), d->b.data(), d->y.data(), 1, s.k, 0, s.m, 0, s.n, s.m, s.n, s.n, 0}); }};
 }
 
 KernelCase winograd_input_f32_case(const Kernel& k, const BenchShape& s) { return to_points_case<WinogradInputF32Fn>(k, s); }
