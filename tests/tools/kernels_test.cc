@@ -34,7 +34,8 @@ TEST_CASE("kernels marks one kernel per family as chosen for a shape") {
   }
   CHECK(chosen.count("GemmS8") == 1);
   CHECK(chosen.count("GemmF32") == 1);
-  for (const auto& [family, count] : chosen) CHECK_MESSAGE(count == 1, family);
+  // The weights here have no zeros, for which no sparse kernel is taken.
+  for (const auto& [family, count] : chosen) CHECK_MESSAGE(count == (family == "GemmSparseS8" ? 0 : 1), family);
 }
 
 TEST_CASE("kernels keeps to --isa") {
