@@ -1,6 +1,7 @@
 #include "prune/head_moments.h"
 
 #include <Eigen/Core>
+#include <cmath>
 
 namespace lathe::prune {
 namespace {
@@ -97,8 +98,15 @@ Result<std::vector<HeadMoments>> observe_heads(const Graph& graph, std::span<con
   if (samples == 0) return fail(Code::kInvalidArgument, "heads are judged by samples, and there are none");
   std::vector<HeadMoments> out(blocks.size());
   size_t next = 0;
-  for (size_t k = 0; k < blocks.size(); ++k)
-    if (blocks[k].refused.empty()) out[k] = observers[next++].take();
+  for (size_t k = 0; k < blocks.size(); ++k) {
+    if (!blocks[k].refused.empty()) continue;
+    out[k] = observers[next++].take();
+    double total = out[k].sum_squares;
+    for (const double v : out[k].all.gram) total += v;
+    if (!std::isfinite(total))
+      return fail(Code::kInvalidArgument,
+                  "the head outputs '" + graph.value(blocks[k].joined).name + "' hold NaN or infinity on the samples");
+  }
   return out;
 }
 
