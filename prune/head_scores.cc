@@ -163,7 +163,7 @@ std::vector<HeadScore> score_heads(const Graph& graph, const HeadBlock& block, c
   for (HeadScore& s : scores) {
     const bool covered = s.coverage >= kCovered && std::all_of(s.group_coverage.begin(), s.group_coverage.end(),
                                                                [](double r2) { return r2 >= kCovered; });
-    s.may_go = covered || (s.contribution <= contribution && s.correlation <= correlation);
+    s.may_go = covered || (s.contribution <= kLow * contribution && s.correlation <= kLow * correlation);
   }
   return scores;
 }

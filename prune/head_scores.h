@@ -16,6 +16,7 @@ namespace lathe::prune {
 
 inline constexpr double kHeadRidge = 1e-3;  // of the mean variance of the numbers that are regressed on
 inline constexpr double kCovered = 0.9;     // R^2 from which on heads count as covered
+inline constexpr double kLow = 1.25;        // times the block's mean: contributions and correlations up to it count as low
 
 struct Coverage {
   double r2 = 1;                 // of all rows; 1 if the heads contribute nothing
@@ -35,7 +36,7 @@ struct HeadScore {
   double coverage = 1;   // by all other heads
   std::vector<double> group_coverage;
   double lost = 0;  // Coverage::lost if it goes alone
-  // Contribution and correlation both lie below the block's mean, or it is covered, overall and in each user group.
+  // Contribution and correlation are both low, or it is covered, overall and in each user group.
   bool may_go = false;
 };
 // By head. Requires: the block is not refused and has two heads.
