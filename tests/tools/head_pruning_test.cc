@@ -79,6 +79,7 @@ TEST_CASE("a step that costs too much is taken back, tried with half the heads, 
   CHECK(!out.reached());
   CHECK(!out.steps[0].kept);
   CHECK(out.steps[0].heads.size() == 4);
+  CHECK(out.steps[1].heads.size() == 2);
   CHECK(std::any_of(out.steps.begin(), out.steps.end(), [](const HeadStep& s) { return s.kept; }));
   CHECK(left(out.graph, "a1") == 4);
   CHECK(left(out.graph, "a0") < 4);
