@@ -4,7 +4,7 @@
     oracle/bin/pip install numpy onnx
     oracle/bin/python tests/oracle/make_transformer.py -o transformer.onnx
     lathe train transformer.onnx --data tests/datasets/fashion_mnist.toml --optimizer adamw --rate 0.002 --warmup 0.5 \
-        --keep-rate -o transformer.lathe
+        --epochs 6 --keep-rate -o transformer.lathe
 
 Dosovitskiy et al., "An Image is Worth 16x16 Words" (2021), small: the picture is cut into patches, each becomes a vector of
 --width numbers with its place added; --layers times attention of --heads heads and a network of one hidden layer (GELU), each
