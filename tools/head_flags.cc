@@ -21,6 +21,7 @@ Result<HeadOptions> head_options(const HeadFlags& flags, const PruneRequest& req
   o.steps = rounds.stepwise() ? flags.steps : 1;
   o.per_layer = flags.per_layer;
   o.candidates = flags.candidates;
+  o.swaps = rounds.stepwise() ? flags.swaps : 0;
   o.coverage = criterion == kCoverage;
   o.fold = !flags.no_fold;
   if (!o.coverage) {
@@ -44,6 +45,9 @@ void HeadFlags::add_to(Arguments& args) {
   args.option("--candidates", candidates, "where a step takes one head, for coverage: of how many the metric chooses")
       .show_default()
       .positive();
+  args.option("--swaps", swaps,
+              "for coverage: how often, in the end, each head that went is tried back against --candidates others in its place")
+      .show_default();
   args.flag("--no-fold", no_fold, "for coverage: leave the output projections as they are");
 }
 

@@ -7,7 +7,7 @@
 namespace lathe::tools {
 
 struct HeadFlags {
-  uint32_t steps = 0, per_layer = 2, candidates = 8;
+  uint32_t steps = 0, per_layer = 2, candidates = 8, swaps = 0;
   bool no_fold = false;
   void add_to(Arguments& args);
   // Whether heads are what is pruned, in this file's way.

@@ -66,6 +66,7 @@ class HeadPruning {
     out_.graph = original_;
     LATHE_CHECK_OK(look());
     LATHE_CHECK_OK(begin());
+    if (options_.swaps > 0) first_ = look_;
     size_t step = options_.steps == 0 ? 1 : std::max<size_t>(1, (out_.wanted + options_.steps - 1) / options_.steps);
     while (out_.gone < out_.wanted) {
       LATHE_CHECK_OK(check_cancelled());
@@ -75,6 +76,7 @@ class HeadPruning {
       if (kept) LATHE_CHECK_OK(look());
       if (!kept) step = std::max<size_t>(1, step / 2);
     }
+    if (options_.coverage && options_.swaps > 0 && out_.gone > 0) LATHE_CHECK_OK(revise());
     if (!out_.reached()) out_.notes.push_back(why_not_reached());
     set_lineage(original_, &out_.graph);
     out_.before = network_size(original_);
@@ -141,15 +143,22 @@ class HeadPruning {
       const Plan plan = several(count);
       return plan.empty() ? std::vector<Plan>{} : std::vector<Plan>{plan};
     }
-    std::vector<std::pair<double, std::pair<size_t, uint32_t>>> ranked;
-    for (size_t g = 0; g < look_.groups.size(); ++g)
-      for (uint32_t h = 0; h < look_.costs[g].size() && look_.costs[g].size() > 1; ++h)
-        if (free(g, h)) ranked.push_back({look_.costs[g][h], {g, h}});
-    std::sort(ranked.begin(), ranked.end());
-    ranked.resize(std::min<size_t>(ranked.size(), options_.coverage ? std::max(1u, options_.candidates) : 1));
     std::vector<Plan> plans;
-    for (const auto& [cost, head] : ranked) plans.push_back({{head.first, {head.second}}});
+    for (const auto& [g, h] : ranked(look_))
+      if (free(g, h) && plans.size() < (options_.coverage ? std::max(1u, options_.candidates) : 1)) plans.push_back({{g, {h}}});
     return plans;
+  }
+
+  // Group and number of all heads that are not the last of their block and may go, cheapest first.
+  static std::vector<std::pair<size_t, uint32_t>> ranked(const Look& look) {
+    std::vector<std::pair<double, std::pair<size_t, uint32_t>>> by_cost;
+    for (size_t g = 0; g < look.groups.size(); ++g)
+      for (uint32_t h = 0; h < look.costs[g].size() && look.costs[g].size() > 1; ++h)
+        if (std::isfinite(look.costs[g][h])) by_cost.push_back({look.costs[g][h], {g, h}});
+    std::sort(by_cost.begin(), by_cost.end());
+    std::vector<std::pair<size_t, uint32_t>> heads;
+    for (const auto& [cost, head] : by_cost) heads.push_back(head);
+    return heads;
   }
 
   // One after the other the head that adds least to what its block loses.
@@ -193,22 +202,22 @@ class HeadPruning {
     double lost = 0, r2 = 1;
   };
 
-  Result<Trial> attempt(const Plan& plan) const {
+  Result<Trial> attempt(const Graph& graph, const Look& look, const Plan& plan) const {
     Trial t;
-    t.folded = out_.graph;
+    t.folded = graph;
     for (const auto& [g, heads] : plan) {
-      const auto b = look_.block_of(g);
+      const auto b = look.block_of(g);
       if (!b) continue;
-      const prune::Coverage c = prune::cover_heads(out_.graph, look_.blocks[*b], look_.moments[*b], heads, options_.fold);
+      const prune::Coverage c = prune::cover_heads(graph, look.blocks[*b], look.moments[*b], heads, options_.fold);
       t.lost = std::max(t.lost, c.lost);
       t.r2 = std::min(t.r2, c.r2);
       if (!options_.fold) continue;
-      LATHE_TRY(t.folded, prune::fold_heads(t.folded, look_.blocks[*b], c));
+      LATHE_TRY(t.folded, prune::fold_heads(t.folded, look.blocks[*b], c));
     }
     // The fit may have made constants of its own: groups are found anew, by name.
     LATHE_TRY(t.groups, prune::find_groups(t.folded));
     for (const auto& [g, heads] : plan) {
-      const auto same = [&, g = g](const prune::Group& group) { return group.name == look_.groups[g].name; };
+      const auto same = [&, g = g](const prune::Group& group) { return group.name == look.groups[g].name; };
       const auto found = std::find_if(t.groups.begin(), t.groups.end(), same);
       t.cuts.push_back({static_cast<size_t>(found - t.groups.begin()), heads});
     }
@@ -232,7 +241,7 @@ class HeadPruning {
     size_t which = 0;
     HeadStep step;
     for (size_t k = 0; k < plans.size(); ++k) {
-      LATHE_TRY(Trial t, attempt(plans[k]));
+      LATHE_TRY(Trial t, attempt(out_.graph, look_, plans[k]));
       LATHE_TRY(const double drop, callbacks_.drop(t.cut.graph));
       if (best && !(drop < step.drop)) continue;
       step.drop = drop;
@@ -274,6 +283,67 @@ class HeadPruning {
       }
   }
 
+  // Heads that went, in the network that was given.
+  Plan all_gone() const {
+    Plan plan;
+    for (size_t g = 0; g < first_.groups.size(); ++g)
+      for (const HeadRow& row : out_.rows)
+        if (row.step > 0 && row.block == first_.groups[g].name) plan[g].push_back(row.head);
+    return plan;
+  }
+
+  // A head that went comes back where the network with another in its place is better; such a network is cut at once, from the one
+  // that was given.
+  Result<void> revise() {
+    double best = 0;
+    for (const HeadStep& s : out_.steps)
+      if (s.kept) best = s.drop;
+    for (uint32_t pass = 0; pass < options_.swaps; ++pass) {
+      bool better = false;
+      for (const auto& [g, heads] : all_gone())
+        for (const uint32_t h : heads) {
+          LATHE_TRY(const bool swapped, swap(g, h, &best));
+          better = better || swapped;
+        }
+      if (!better) break;
+    }
+    return {};
+  }
+
+  Result<bool> swap(size_t g, uint32_t head, double* best) {
+    Plan without = all_gone();
+    std::erase(without[g], head);
+    uint32_t tried = 0;
+    for (const auto& [other_g, other] : ranked(first_)) {
+      Plan plan = without;
+      std::vector<uint32_t>& heads = plan[other_g];
+      const bool gone = std::binary_search(heads.begin(), heads.end(), other) || (other_g == g && other == head);
+      if (gone || heads.size() + 1 >= first_.costs[other_g].size()) continue;
+      if (tried++ == options_.candidates) break;
+      LATHE_CHECK_OK(check_cancelled());
+      heads.insert(std::upper_bound(heads.begin(), heads.end(), other), other);
+      std::erase_if(plan, [](const auto& entry) { return entry.second.empty(); });
+      LATHE_TRY(Trial t, attempt(original_, first_, plan));
+      LATHE_TRY(const double drop, callbacks_.drop(t.cut.graph));
+      if (!(drop < *best)) continue;
+      LATHE_CHECK_OK(prove(t));
+      *best = drop;
+      exchange({first_.groups[other_g].name, other}, {first_.groups[g].name, head}, t, drop);
+      return true;
+    }
+    return false;
+  }
+
+  void exchange(std::pair<std::string, uint32_t> goes, std::pair<std::string, uint32_t> back, Trial& t, double drop) {
+    const auto number = static_cast<uint32_t>(out_.steps.size() + 1);
+    for (HeadRow& row : out_.rows) {
+      if (row.block == goes.first && row.head == goes.second) row.step = number;
+      if (row.block == back.first && row.head == back.second) row.step = 0;
+    }
+    out_.graph = std::move(t.cut.graph);
+    out_.steps.push_back({{std::move(goes)}, {std::move(back)}, t.lost, t.r2, drop, true});
+  }
+
   std::string why_not_reached() const {
     return std::to_string(out_.gone) + " of " + std::to_string(out_.wanted) +
            " heads went: " + (locked_.empty() ? "the others matter too much by contribution and correlation, and are not covered"
@@ -285,7 +355,7 @@ class HeadPruning {
   const HeadOptions& options_;
   const HeadCallbacks& callbacks_;
   HeadsOutcome out_;
-  Look look_;
+  Look look_, first_;  // at the network as it is now, and as it was given
   std::map<std::string, std::vector<uint32_t>> numbers_;  // by group: of the heads that are left, as they were at first
   std::set<std::pair<std::string, uint32_t>> locked_;
 };

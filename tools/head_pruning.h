@@ -21,6 +21,8 @@ struct HeadOptions {
   uint32_t per_layer = 2;  // that one block loses in one step at most; of a single step: no limit
   // Where a step takes one head: of how many, the ones that lose least by their scores, the metric chooses.
   uint32_t candidates = 8;
+  // For coverage: how often, when the last step is done, every head that went is tried back against `candidates` others in its place.
+  uint32_t swaps = 0;
   // By coverage, with the fit folded into the projections; else by `criterion`, without.
   bool coverage = true, fold = true;
   prune::Criterion criterion = prune::Criterion::kL2;
@@ -45,6 +47,7 @@ struct HeadRow {
 
 struct HeadStep {
   std::vector<std::pair<std::string, uint32_t>> heads;  // that went: block and number
+  std::vector<std::pair<std::string, uint32_t>> back;   // that came back in their place
   double lost = 0, r2 = 1;                              // of the fits: the largest Coverage::lost, the least coverage
   double drop = 0;
   bool kept = false;

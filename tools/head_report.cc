@@ -43,10 +43,16 @@ std::string importance_table(const HeadsOutcome& o) {
   return table.text();
 }
 
-std::string list(const HeadStep& step) {
+std::string list(const std::vector<std::pair<std::string, uint32_t>>& heads) {
   std::string text;
-  for (const auto& [block, head] : step.heads) text += (text.empty() ? "" : ", ") + block + ":" + std::to_string(head);
+  for (const auto& [block, head] : heads) text += (text.empty() ? "" : ", ") + block + ":" + std::to_string(head);
   return text;
+}
+
+Tree list_json(const std::vector<std::pair<std::string, uint32_t>>& heads) {
+  Tree out = Tree::array();
+  for (const auto& [block, head] : heads) out.push(Tree(Tree::table().set("block", block).set("head", head)));
+  return out;
 }
 
 Tree row_json(const HeadRow& row) {
@@ -67,7 +73,7 @@ std::string heads_text(const HeadsOutcome& o, const HeadOptions& options) {
   Table steps({"step", "heads", "coverage", "lost %", "drop", ""});
   size_t number = 0;
   for (const HeadStep& s : o.steps)
-    steps.add({std::to_string(++number), list(s), options.coverage ? formatted("%.3f", s.r2) : "",
+    steps.add({std::to_string(++number), list(s.heads) + (s.back.empty() ? "" : " for " + list(s.back)), options.coverage ? formatted("%.3f", s.r2) : "",
                options.coverage ? formatted("%.3f", 100 * s.lost) : "", formatted("%.2f", s.drop), s.kept ? "kept" : "taken back"});
   text += steps.text();
   text += formatted("%zu of %zu heads went\n", o.gone, o.heads);
@@ -79,10 +85,9 @@ Tree heads_json(const HeadsOutcome& o, const HeadOptions& options) {
   Tree rows = Tree::array(), steps = Tree::array(), groups = Tree::array(), notes = Tree::array(), out = Tree::table();
   for (const HeadRow& row : o.rows) rows.push(row_json(row));
   for (const HeadStep& s : o.steps) {
-    Tree heads = Tree::array();
-    for (const auto& [block, head] : s.heads) heads.push(Tree(Tree::table().set("block", block).set("head", head)));
     steps.push(Tree(Tree::table()
-                        .set("heads", std::move(heads))
+                        .set("heads", list_json(s.heads))
+                        .set("back", list_json(s.back))
                         .set("coverage", s.r2)
                         .set("lost", s.lost)
                         .set("drop", s.drop)

@@ -103,6 +103,26 @@ TEST_CASE("the metric chooses among candidates") {
   CHECK(gone(out)[0].first == "a1_q");
 }
 
+TEST_CASE("a head that went comes back if another in its place is better") {
+  // The first candidate alone looks good; with two heads gone only those of the second layer do.
+  const auto callbacks = costing([](const Graph& g) {
+    const size_t first = 4 - left(g, "a0"), second = 4 - left(g, "a1");
+    return first + second == 1 ? (first == 1 ? 0.0 : 0.5) : (first == 0 ? 0.1 : 0.4);
+  });
+  HeadOptions options{.ratio = 0.25, .candidates = 8};
+  CHECK(left(must(two_layers(), options, callbacks).graph, "a0") < 4);
+  options.swaps = 3;
+  const HeadsOutcome out = must(two_layers(), options, callbacks);
+  CHECK(out.gone == 2);
+  CHECK(left(out.graph, "a0") == 4);
+  CHECK(left(out.graph, "a1") == 2);
+  REQUIRE(out.steps.size() > 2);
+  CHECK(out.steps.back().back.size() == 1);
+  CHECK(out.steps.back().drop == doctest::Approx(0.1));
+  CHECK(gone(out).size() == 2);
+  CHECK(heads_text(out, options).find(" for a0_q:") != std::string::npos);
+}
+
 TEST_CASE("the last head of each block stays, whatever the ratio and criterion") {
   for (const bool coverage : {true, false}) {
     const HeadOptions options{.ratio = 0.99, .candidates = 1, .coverage = coverage, .max_drop = {}};
