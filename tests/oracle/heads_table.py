@@ -64,9 +64,9 @@ class Network:
         return json.loads(self.run("prune", model, "--ratio", "%.6f" % ratio, "--data", self.data, "--metric", self.metric,
                                    "--samples", 2000, "--seconds", "0.1", "-o", output, "--json", *flags))
 
-    def stepwise(self, model, ratio, output, seed=1):
-        return self.prune(model, ratio, output, "--criterion", "coverage", "--schedule", "stepwise", "--candidates", self.candidates,
-                          "--max-drop", "1e9", "--seed", seed)
+    def stepwise(self, model, ratio, output, candidates, *flags):
+        return self.prune(model, ratio, output, "--criterion", "coverage", "--schedule", "stepwise", "--candidates", candidates,
+                          "--max-drop", "1e9", *flags)
 
     def baseline(self, criterion, ratio, output, seed=1):
         return self.prune(self.model, ratio, output, "--criterion", criterion, "--schedule", "stepwise", "--steps", 1, "--max-drop",
@@ -80,7 +80,7 @@ class Network:
             output = self.file("coverage", share)
             free = total - gone - sum(1 for n in left.values() if n == 1) if total else None
             ratio = share if total is None else (round(share * total) - gone) / free
-            made = self.stepwise(model, ratio, output)
+            made = self.stepwise(model, ratio, output, self.candidates)
             total = total or made["heads"]
             gone += made["gone"]
             for row in made["rows"]:
@@ -121,6 +121,8 @@ class Network:
     def at_thirty(self, stepwise):
         once = self.file("once")
         self.prune(self.model, 0.3, once, "--criterion", "coverage", "--schedule", "once")
+        swapped = self.file("swapped")
+        self.stepwise(self.model, 0.3, swapped, 40, "--swaps", 2)
         plain = self.file("plain")
         self.prune(self.model, 0.3, plain, "--criterion", "coverage", "--schedule", "once", "--no-fold")
         control = self.file("control")
@@ -128,7 +130,8 @@ class Network:
             "import", self.model, "-o", control)
         print(f"\n{self.name}, 30 % of the heads: {self.metric} (drop), and after training {' '.join(pathlib.Path(str(a)).name for a in self.training)}\n")
         print("| | as cut | trained |\n|---|---|---|")
-        for name, file in [("none (control)", control), ("coverage, stepwise", stepwise), ("coverage, one cut", once),
+        for name, file in [("none (control)", control), ("coverage, stepwise", stepwise),
+                           ("coverage, stepwise, `--candidates 40 --swaps 2`", swapped), ("coverage, one cut", once),
                            ("coverage, one cut, no fold", plain), ("l2", self.file("l2", 0.3, 1)),
                            ("random, seed 1", self.file("random", 0.3, 1))]:
             print("| %s | %.2f (%+.2f) | %.2f (%+.2f) |" % (name, *self.judge(file), *self.train(file)), flush=True)

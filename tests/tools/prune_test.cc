@@ -151,16 +151,17 @@ TEST_CASE("heads by coverage: refused without data, without heads, towards other
 
 // Ones and zeros of [40, 6, 16] floats, and the classes: a set that the encoder of tests/oracle takes.
 std::string encoder_set(const TempFolder& folder) {
-  std::string values, labels;
+  std::string values, labels, users = "user\n";
   for (uint32_t i = 0; i < 40 * 96; ++i) values.append(std::string("\0\0", 2) + (i * 2654435761u >> 30 == 0 ? std::string("\0\0", 2) : "\x80\x3f"));
-  for (int i = 0; i < 40; ++i) labels += std::to_string(i % 16) + "\n";
+  for (int i = 0; i < 40; ++i) labels += std::to_string(i % 16) + "\n", users += i < 32 ? "ann\n" : "bob\n";
+  spill(folder.file("users.csv"), users);
   spill(folder.file("x.bin"), values);
   spill(folder.file("y.txt"), labels);
   std::string classes;
   for (int i = 0; i < 16; ++i) classes += (i ? ", \"" : "\"") + std::to_string(i) + "\"";
   const std::string path = folder.file("set.toml");
   spill(path, "format = \"raw\"\nclasses = [" + classes +
-                  "]\n[[input]]\nname = \"x\"\ndtype = \"f32\"\nshape = [6, 16]\n[split.val]\npaths = \"x.bin\"\nlabels = \"y.txt\"\n");
+                  "]\n[[input]]\nname = \"x\"\ndtype = \"f32\"\nshape = [6, 16]\n[split.val]\npaths = \"x.bin\"\nlabels = \"y.txt\"\ngroups = \"users.csv\"\n");
   return path;
 }
 
@@ -179,6 +180,10 @@ TEST_CASE("heads go stepwise by coverage, and the table shows what each was wort
   CHECK(after(t, "parameters") < before(t, "parameters"));
   const auto& rows = *part(t, "rows").as_array();
   REQUIRE(rows.size() == 2);
+  // A user with fewer than 30 samples is noise.
+  REQUIRE(part(t, "groups").as_array()->size() == 1);
+  CHECK(*(*part(t, "groups").as_array())[0].as_string() == "user=ann");
+  CHECK(part(rows[0], "group_coverage").as_array()->size() == 1);
   for (const char* key : {"contribution", "correlation", "redundancy", "coverage", "lost"}) CHECK(number(rows[0], key) >= 0);
   CHECK(run_lathe({"dump", out}).out.find("lineage_root") != std::string::npos);
   auto magnitude = flags;
