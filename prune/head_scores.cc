@@ -147,7 +147,8 @@ double mean_over(const std::vector<HeadScore>& scores, F&& f) {
 
 }  // namespace
 
-Coverage cover_heads(const Graph& graph, const HeadBlock& block, const HeadMoments& moments, std::span<const uint32_t> gone, bool fit) {
+Coverage cover_heads(const Graph& graph, const HeadBlock& block, const HeadMoments& moments, std::span<const uint32_t> gone,
+                     bool fit) {
   const std::optional<BiasPlace> bias = bias_place(graph, block.projection, block.link);
   const bool takes_shift = bias && (bias->value == kNoId || (graph.value(bias->value).constant.valid() &&
                                                               graph.value(bias->value).type.dtype == DType::kF32));

@@ -26,7 +26,8 @@ struct Coverage {
   std::vector<float> bias;       // to be added to the projection's; empty where it has none
 };
 // Heads `gone` of a block, sorted. With `fit` false what stays remains as it is. Requires: the block is not refused, a head stays.
-Coverage cover_heads(const Graph& graph, const HeadBlock& block, const HeadMoments& moments, std::span<const uint32_t> gone, bool fit = true);
+Coverage cover_heads(const Graph& graph, const HeadBlock& block, const HeadMoments& moments, std::span<const uint32_t> gone,
+                     bool fit = true);
 
 struct HeadScore {
   double contribution = 0;

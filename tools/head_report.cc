@@ -31,8 +31,8 @@ std::string coverage_table(const HeadsOutcome& o) {
     table.add(cells);
   }
   return table.text() +
-         "contribution: mean length of what the head adds; correlation: with the block's output; redundancy: CKA with the head that is most "
-         "like it;\ncoverage: R^2 from the other heads, by user group too; lost: of the energy of the sum behind the block. In the network "
+         "contribution: mean length of what the head adds; correlation: with the block's output; redundancy: CKA with the head that "
+         "is most like it;\ncoverage: R^2 from the other heads, by user group too; lost: of the energy of the sum behind the block. In the network "
          "that was given.\n";
 }
 
@@ -73,8 +73,9 @@ std::string heads_text(const HeadsOutcome& o, const HeadOptions& options) {
   Table steps({"step", "heads", "coverage", "lost %", "drop", ""});
   size_t number = 0;
   for (const HeadStep& s : o.steps)
-    steps.add({std::to_string(++number), list(s.heads) + (s.back.empty() ? "" : " for " + list(s.back)), options.coverage ? formatted("%.3f", s.r2) : "",
-               options.coverage ? formatted("%.3f", 100 * s.lost) : "", formatted("%.2f", s.drop), s.kept ? "kept" : "taken back"});
+    steps.add({std::to_string(++number), list(s.heads) + (s.back.empty() ? "" : " for " + list(s.back)),
+               options.coverage ? formatted("%.3f", s.r2) : "", options.coverage ? formatted("%.3f", 100 * s.lost) : "",
+               formatted("%.2f", s.drop), s.kept ? "kept" : "taken back"});
   text += steps.text();
   text += formatted("%zu of %zu heads went\n", o.gone, o.heads);
   for (const std::string& note : o.notes) text += "note: " + note + "\n";

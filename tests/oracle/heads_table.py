@@ -126,9 +126,12 @@ class Network:
         plain = self.file("plain")
         self.prune(self.model, 0.3, plain, "--criterion", "coverage", "--schedule", "once", "--no-fold")
         control = self.file("control")
-        control.write_bytes(pathlib.Path(self.model).read_bytes()) if str(self.model).endswith(".lathe") else self.run(
-            "import", self.model, "-o", control)
-        print(f"\n{self.name}, 30 % of the heads: {self.metric} (drop), and after training {' '.join(pathlib.Path(str(a)).name for a in self.training)}\n")
+        if str(self.model).endswith(".lathe"):
+            control.write_bytes(pathlib.Path(self.model).read_bytes())
+        else:
+            self.run("import", self.model, "-o", control)
+        training = " ".join(pathlib.Path(str(a)).name for a in self.training)
+        print(f"\n{self.name}, 30 % of the heads: {self.metric} (drop), and after training {training}\n")
         print("| | as cut | trained |\n|---|---|---|")
         for name, file in [("none (control)", control), ("coverage, stepwise", stepwise),
                            ("coverage, stepwise, `--candidates 40 --swaps 2`", swapped), ("coverage, one cut", once),

@@ -141,7 +141,8 @@ TEST_CASE("a user group for which a head is not covered keeps it from counting a
   for (uint32_t s = 0; s < 2; ++s)
     for (uint32_t r = 0; r < (s == 0 ? 2000u : 40u); ++r) {
       float x[16];
-      for (uint32_t c = 0; c < 16; ++c) x[c] = std::sin(static_cast<float>((r + 1) * (r + 7) * (c + 3)) * 0.37f + 1.7f * static_cast<float>(s));
+      for (uint32_t c = 0; c < 16; ++c)
+        x[c] = std::sin(static_cast<float>((r + 1) * (r + 7) * (c + 3)) * 0.37f + 1.7f * static_cast<float>(s));
       for (uint32_t c = 12; c < 16 && s == 0; ++c) x[c] = 2 * x[c - 12];
       samples[s].insert(samples[s].end(), x, x + 16);
     }
