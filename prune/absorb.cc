@@ -5,10 +5,36 @@
 #include "graph/op_def.h"
 
 namespace lathe::prune {
+namespace {
 
-size_t Absorber::extent(ValueId v, size_t axis) const {
-  return static_cast<size_t>(graph_.dims().value(graph_.value(v).type.dims[axis]).value_or(0));
+size_t extent_of(const Graph& graph, ValueId v, size_t axis) {
+  return static_cast<size_t>(graph.dims().value(graph.value(v).type.dims[axis]).value_or(0));
 }
+
+bool is_real_constant(const Graph& graph, ValueId v) {
+  return graph.value(v).constant.valid() && graph.value(v).type.dtype == DType::kF32;
+}
+
+}  // namespace
+
+std::optional<BiasPlace> bias_place(const Graph& graph, NodeId layer, const AbsorbLink& link) {
+  const Node& node = graph.node(layer);
+  if (link.bias != kNoBias) return BiasPlace{layer, link.bias, link.bias < node.inputs.size() ? node.inputs[link.bias] : kNoId};
+  const std::vector<NodeId> readers = graph.consumers(node.outputs[0]);
+  if (readers.size() != 1 || graph.is_output(node.outputs[0])) return {};
+  const Node& next = graph.node(readers[0]);
+  if (!op_def(next.op).sum) return {};
+  const uint32_t other = next.inputs[0] == node.outputs[0] ? 1 : 0;
+  const ValueId bias = next.inputs[other];
+  const size_t outputs = extent_of(graph, node.inputs[link.weight], link.out_axis);
+  if (!is_real_constant(graph, bias) || graph.value(bias).constant.as<float>().size() != outputs) return {};
+  if (extent_of(graph, bias, graph.value(bias).type.dims.size() - 1) != outputs) return {};
+  return BiasPlace{readers[0], other, bias};
+}
+
+size_t Absorber::extent(ValueId v, size_t axis) const { return extent_of(graph_, v, axis); }
+
+bool Absorber::is_real(ValueId v) const { return is_real_constant(graph_, v); }
 
 size_t Absorber::stride(ValueId v, size_t axis) const {
   size_t n = 1;
@@ -25,26 +51,9 @@ std::string Absorber::weights_refusal(const Reader& reader) const {
   return is_real(weight(reader)) ? "" : "its weights are no float32 constant";
 }
 
-// The layer's own operand, or the constant that the only reader of its result adds.
-std::optional<Absorber::Place> Absorber::bias_place(const Reader& reader) const {
-  const Node& node = graph_.node(reader.node);
-  const uint32_t own = reader.absorb->bias;
-  if (own != kNoBias) return Place{reader.node, own, own < node.inputs.size() ? node.inputs[own] : kNoId};
-  const std::vector<NodeId> readers = graph_.consumers(node.outputs[0]);
-  if (readers.size() != 1 || graph_.is_output(node.outputs[0])) return {};
-  const Node& next = graph_.node(readers[0]);
-  if (!op_def(next.op).sum) return {};
-  const uint32_t other = next.inputs[0] == node.outputs[0] ? 1 : 0;
-  const ValueId bias = next.inputs[other];
-  const size_t outputs = extent(weight(reader), reader.absorb->out_axis);
-  if (!is_real(bias) || graph_.value(bias).constant.as<float>().size() != outputs) return {};
-  if (extent(bias, graph_.value(bias).type.dims.size() - 1) != outputs) return {};
-  return Place{readers[0], other, bias};
-}
-
 std::string Absorber::bias_refusal(const Reader& reader, bool padded_too) const {
   if (std::string why = weights_refusal(reader); !why.empty()) return why;
-  const std::optional<Place> place = bias_place(reader);
+  const std::optional<BiasPlace> place = place_of(reader);
   if (!place) return "the layer has no bias";
   if (place->value != kNoId && !is_real(place->value)) return "its bias is no float32 constant";
   if (!reader.absorb->exact && !padded_too) return "the layer is padded";
@@ -75,7 +84,7 @@ void Absorber::each_weight(const Reader& reader, int64_t index, F&& f) const {
 }
 
 void Absorber::to_bias(const Reader& reader, int64_t index, double value) {
-  const Place place = *bias_place(reader);
+  const BiasPlace place = *place_of(reader);
   const auto [entry, fresh] = out_.bias.try_emplace(place.node);
   BiasChange& change = entry->second;
   const size_t outputs = extent(weight(reader), reader.absorb->out_axis);

@@ -23,6 +23,14 @@ std::optional<double> single_value(const RunOutput& run, uint32_t axis, int64_t 
 // Whether all weights that make the channel are 0.
 bool is_dead(const Graph& graph, const Group& group, uint32_t channel);
 
+// Where a layer's bias is read, or would be: the layer's own operand, or the constant that the only reader of its result adds.
+struct BiasPlace {
+  NodeId node = kNoId;
+  uint32_t operand = 0;
+  ValueId value = kNoId;  // kNoId: the operand is missing
+};
+std::optional<BiasPlace> bias_place(const Graph& graph, NodeId layer, const AbsorbLink& link);
+
 class Absorber {
  public:
   // Notes changes in `out`.
@@ -40,14 +48,8 @@ class Absorber {
   int64_t part(const Reader& reader, int64_t index) const;
 
  private:
-  // Where a bias is read, or would be.
-  struct Place {
-    NodeId node = kNoId;
-    uint32_t operand = 0;
-    ValueId value = kNoId;
-  };
-  std::optional<Place> bias_place(const Reader& reader) const;
-  bool is_real(ValueId v) const { return graph_.value(v).constant.valid() && graph_.value(v).type.dtype == DType::kF32; }
+  std::optional<BiasPlace> place_of(const Reader& reader) const { return bias_place(graph_, reader.node, *reader.absorb); }
+  bool is_real(ValueId v) const;
   ValueId weight(const Reader& reader) const { return graph_.node(reader.node).inputs[reader.absorb->weight]; }
   size_t extent(ValueId v, size_t axis) const;
   size_t stride(ValueId v, size_t axis) const;

@@ -23,6 +23,13 @@ Result<double> NetworkTimer::ms(const Graph& graph) {
   return median / 1e3;
 }
 
+Result<std::pair<double, double>> NetworkTimer::in_turns(const Graph& a, const Graph& b) const {
+  LATHE_TRY(Runner first, runner(a));
+  LATHE_TRY(Runner second, runner(b));
+  LATHE_TRY(const auto us, measure({&first, &second}, seconds_));
+  return std::pair{percentile(us[0], 0.5) / 1e3, percentile(us[1], 0.5) / 1e3};
+}
+
 Result<Runner> NetworkTimer::runner(const Graph& graph) const {
   LATHE_TRY(auto program, compile_for_host(graph));
   MeasureFlags flags;

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "graph/ir.h"
 #include "tools/cost_table.h"
@@ -19,6 +20,9 @@ class NetworkTimer {
   Result<double> ms(const Graph& graph);
   // Of the network, bound and filled, for comparisons.
   Result<Runner> runner(const Graph& graph) const;
+
+  // Medians of two networks in milliseconds, measured in turns, so that what disturbs the machine disturbs both. Not kept.
+  Result<std::pair<double, double>> in_turns(const Graph& a, const Graph& b) const;
 
   size_t measured() const { return measured_; }
   CostTable& table() { return table_; }

@@ -60,25 +60,6 @@ std::string percent_less(double before, double after) {
   return before > 0 ? formatted("%+.1f", 100 * (after - before) / before) : "";
 }
 
-std::string sizes_text(const PrunePlan& plan, const PruneRequest& request) {
-  const NetworkSize &a = plan.before, &b = plan.after;
-  Table table({"", "before", "after", "%"});
-  const auto row = [&](const char* what, double before, double after, const std::string& x, const std::string& y) {
-    table.add({what, x, y, percent_less(before, after)});
-  };
-  const auto count = [](uint64_t n) { return std::to_string(n); };
-  row("parameters", static_cast<double>(a.parameters), static_cast<double>(b.parameters), count(a.parameters),
-      count(b.parameters));
-  row("multiply-accumulates", a.macs, b.macs, formatted("%.0f", a.macs), formatted("%.0f", b.macs));
-  row("bytes of constants", static_cast<double>(a.bytes), static_cast<double>(b.bytes), count(a.bytes), count(b.bytes));
-  if (a.ms && b.ms) row("ms (median)", *a.ms, *b.ms, formatted("%.4f", *a.ms), formatted("%.4f", *b.ms));
-  std::string text = table.text();
-  if (a.ms)
-    text += formatted("latency: float, %u thread%s, batch %u, %s, measured in turns\n", request.session.threads,
-                      request.session.threads == 1 ? "" : "s", request.batch, isa_text(request.session.isa));
-  return text;
-}
-
 // One line: JSON has a row per layer.
 std::string residues_text(const std::vector<prune::ResidueRow>& residues) {
   size_t absorbed = 0;
@@ -107,6 +88,24 @@ Tree group_json(const GroupPlan& g, double high) {
 
 }  // namespace
 
+std::string sizes_text(const NetworkSize& a, const NetworkSize& b, const SessionOptions& session, uint32_t batch) {
+  Table table({"", "before", "after", "%"});
+  const auto row = [&](const char* what, double before, double after, const std::string& x, const std::string& y) {
+    table.add({what, x, y, percent_less(before, after)});
+  };
+  const auto count = [](uint64_t n) { return std::to_string(n); };
+  row("parameters", static_cast<double>(a.parameters), static_cast<double>(b.parameters), count(a.parameters),
+      count(b.parameters));
+  row("multiply-accumulates", a.macs, b.macs, formatted("%.0f", a.macs), formatted("%.0f", b.macs));
+  row("bytes of constants", static_cast<double>(a.bytes), static_cast<double>(b.bytes), count(a.bytes), count(b.bytes));
+  if (a.ms && b.ms) row("ms (median)", *a.ms, *b.ms, formatted("%.4f", *a.ms), formatted("%.4f", *b.ms));
+  std::string text = table.text();
+  if (a.ms)
+    text += formatted("latency: float, %u thread%s, batch %u, %s, measured in turns\n", session.threads,
+                      session.threads == 1 ? "" : "s", batch, isa_text(session.isa));
+  return text;
+}
+
 std::string plan_text(const PrunePlan& plan, const PruneRequest& request) {
   std::string text = groups_text(plan, request);
   text += formatted("%llu of %llu channels go (%.1f %%), by %s", static_cast<unsigned long long>(plan.gone),
@@ -116,7 +115,7 @@ std::string plan_text(const PrunePlan& plan, const PruneRequest& request) {
   text += request.uniform ? ", the same share of every group\n" : formatted(" per %s\n", name_of(request.by));
   if (plan.networks > 0) text += formatted("%zu networks were measured for the target\n", plan.networks);
   for (const std::string& note : plan.notes) text += "note: " + note + "\n";
-  return text + residues_text(plan.residues) + sizes_text(plan, request);
+  return text + residues_text(plan.residues) + sizes_text(plan.before, plan.after, request.session, request.batch);
 }
 
 std::string proof_text(const prune::Proof& proof) {

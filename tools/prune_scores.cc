@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <memory>
 
 #include "base/cancel.h"
 #include "base/progress.h"
@@ -11,6 +13,7 @@
 #include "graph/rewriter.h"
 #include "tools/calibration.h"
 #include "tools/data_binding.h"
+#include "tools/evaluation.h"
 #include "tools/runner.h"
 #include "train/losses.h"
 
@@ -157,6 +160,49 @@ class Magnitudes {
   size_t batches_ = 0;
 };
 
+// The user groups of a split that are large enough, and which of them each sample is in.
+class UserGroups {
+ public:
+  explicit UserGroups(const ScoreData& data) {
+    const DataSplit& split = split_of(data);
+    const uint64_t count = std::min(data.samples, split.size());
+    for (const GroupColumn& column : split.groups()) {
+      std::map<std::string, std::vector<uint64_t>> members;
+      for (uint64_t k = 0; k < count; ++k) {
+        const uint64_t index = k * split.size() / count;
+        members[column.values[index]].push_back(index);
+      }
+      for (const auto& [value, which] : members) {
+        if (which.size() < kFewInGroup) continue;
+        for (const uint64_t index : which) by_sample_[index].push_back(static_cast<uint32_t>(names_.size()));
+        names_.push_back(column.name + "=" + value);
+      }
+    }
+  }
+  const std::vector<std::string>& names() const { return names_; }
+  std::span<const uint32_t> of(uint64_t sample) const {
+    const auto found = by_sample_.find(sample);
+    return found == by_sample_.end() ? std::span<const uint32_t>{} : std::span(found->second);
+  }
+
+ private:
+  std::vector<std::string> names_;
+  std::map<uint64_t, std::vector<uint32_t>> by_sample_;
+};
+
+// A copy of the graph that also puts out `values`, and which output each is.
+Result<Graph> with_outputs(const Graph& model, std::span<const ValueId> values, std::vector<size_t>* outputs) {
+  Graph graph = model;
+  for (const ValueId v : values) {
+    if (graph.value(v).type.dtype != DType::kF32)
+      return fail(Code::kUnsupported, "value '" + graph.value(v).name + "' is no float32: heads are judged in float32");
+    const auto at = std::find(graph.outputs().begin(), graph.outputs().end(), v);
+    outputs->push_back(static_cast<size_t>(at - graph.outputs().begin()));
+    if (at == graph.outputs().end()) graph.add_output(v);
+  }
+  return graph;
+}
+
 }  // namespace
 
 Result<ScoreData> load_score_data(const std::string& toml, uint64_t samples, const SessionOptions& session) {
@@ -201,6 +247,28 @@ prune::ActivationSource activation_source(const ScoreData& data) {
                 model, magnitudes.graph(), [](Runner&, uint64_t, uint32_t) {}, [&](Runner& runner) { magnitudes.add(runner); }));
     return magnitudes.means();
   };
+}
+
+prune::HeadSource head_source(const ScoreData& data) {
+  auto groups = std::make_shared<const UserGroups>(data);
+  prune::HeadSource source;
+  source.groups = groups->names();
+  source.run = [&data, groups](const Graph& model, std::span<const ValueId> values, const prune::SampleSink& sink) -> Result<void> {
+    ScoreData single = data;
+    single.batch = 1;
+    std::vector<size_t> outputs;
+    LATHE_TRY(const Graph graph, with_outputs(model, values, &outputs));
+    std::vector<std::span<const float>> seen(values.size());
+    uint64_t sample = 0;
+    return Batches(single, "heads").run(
+        model, graph, [&](Runner&, uint64_t index, uint32_t) { sample = index; },
+        [&](Runner& runner) {
+          for (size_t k = 0; k < values.size(); ++k)
+            seen[k] = {reinterpret_cast<const float*>(runner.output(outputs[k])), runner.output_shape(outputs[k]).elems()};
+          sink(seen, groups->of(sample));
+        });
+  };
+  return source;
 }
 
 }  // namespace lathe::tools

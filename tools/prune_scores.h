@@ -7,6 +7,7 @@
 #pragma once
 #include "data/dataset.h"
 #include "prune/criteria.h"
+#include "prune/head_moments.h"
 #include "runtime/host/session.h"
 
 namespace lathe::tools {
@@ -26,5 +27,8 @@ Result<ScoreData> load_score_data(const std::string& toml, uint64_t samples, con
 // Errors of the source: data that does not fit, neither labels nor targets, an operator without a gradient.
 prune::GradientSource gradient_source(const ScoreData& data);
 prune::ActivationSource activation_source(const ScoreData& data);
+// One sample per run. User groups of fewer than kFewInGroup samples are left out. Errors of the source: a network with a fixed
+// batch, values that are no float32.
+prune::HeadSource head_source(const ScoreData& data);
 
 }  // namespace lathe::tools

@@ -14,23 +14,12 @@
 #include "tools/markup.h"
 #include "tools/network_timer.h"
 #include "tools/prune_scores.h"
-#include "tools/timing.h"
 
 namespace lathe::tools {
 namespace {
 
 bool named(const std::vector<std::string>& patterns, const std::string& text) {
   return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& p) { return matches_pattern(p, text); });
-}
-
-bool is_kept(const Graph& graph, const prune::Group& group, const std::vector<std::string>& keep) {
-  if (named(keep, group.name)) return true;
-  for (const prune::Member& m : group.members) {
-    if (named(keep, graph.value(m.value).name)) return true;
-    for (const NodeId n : graph.consumers(m.value))
-      if (named(keep, graph.node(n).name)) return true;
-  }
-  return false;
 }
 
 class Pruning {
@@ -79,7 +68,8 @@ class Pruning {
     options_.part = request_.multiple > 0 ? request_.multiple : kernels::kGemmQuad;
     options_.uniform = request_.uniform;
     for (const prune::Group& g : groups_)
-      options_.keep.push_back((g.heads && !request_.heads) || is_kept(graph_, g, request_.keep));
+      options_.keep.push_back((g.heads ? !request_.heads && !request_.only_heads : request_.only_heads) ||
+                              is_kept(graph_, g, request_.keep));
     if (request_.by == PruneBy::kParameters) options_.costs = prune::channel_parameters(graph_, groups_);
     if (request_.by != PruneBy::kTime) return {};
     Graph lowered = graph_;
@@ -98,7 +88,8 @@ class Pruning {
 
   std::string why_whole(size_t g) const {
     if (!groups_[g].frozen.empty()) return groups_[g].frozen;
-    if (groups_[g].heads && !request_.heads) return "attention heads (--heads)";
+    if (groups_[g].heads && !request_.heads && !request_.only_heads) return "attention heads (--heads)";
+    if (!groups_[g].heads && request_.only_heads) return "no heads (--only-heads)";
     if (options_.keep[g]) return "kept";
     return importance_[g].missing;
   }
@@ -210,16 +201,13 @@ class Pruning {
     }
   }
 
-  // Latencies in turns, so that what disturbs the machine disturbs both.
   Result<void> measure_sizes(const Graph& after) {
     plan_.before = network_size(graph_);
     plan_.after = network_size(after);
     if (!request_.measure) return {};
-    LATHE_TRY(Runner a, timer_.runner(graph_));
-    LATHE_TRY(Runner b, timer_.runner(after));
-    LATHE_TRY(const auto us, measure({&a, &b}, request_.seconds));
-    plan_.before.ms = percentile(us[0], 0.5) / 1e3;
-    plan_.after.ms = percentile(us[1], 0.5) / 1e3;
+    LATHE_TRY(const auto ms, timer_.in_turns(graph_, after));
+    plan_.before.ms = ms.first;
+    plan_.after.ms = ms.second;
     return {};
   }
 
@@ -247,6 +235,16 @@ Result<void> check_request(const PruneRequest& r) {
 }
 
 }  // namespace
+
+bool is_kept(const Graph& graph, const prune::Group& group, const std::vector<std::string>& keep) {
+  if (named(keep, group.name)) return true;
+  for (const prune::Member& m : group.members) {
+    if (named(keep, graph.value(m.value).name)) return true;
+    for (const NodeId n : graph.consumers(m.value))
+      if (named(keep, graph.node(n).name)) return true;
+  }
+  return false;
+}
 
 Result<PruneBy> parse_prune_by(const std::string& name) {
   if (name == "time") return PruneBy::kTime;

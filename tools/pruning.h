@@ -30,7 +30,8 @@ struct PruneRequest {
   prune::Criterion criterion = prune::Criterion::kL1;
   PruneBy by = PruneBy::kTime;
   bool uniform = false;  // the same share of every group
-  bool heads = false;    // attention heads, too
+  bool heads = false;       // attention heads, too
+  bool only_heads = false;  // nothing else
   double max_group_ratio = 0.9;
   uint32_t multiple = 0;  // that counts are brought to; 0: what kernels like
   std::vector<std::string>
@@ -85,10 +86,14 @@ struct PruneOutcome {
 // something else.
 Result<PruneOutcome> prune_model(const Graph& graph, const PruneRequest& request);
 
+// Whether a group stays whole by one of these names or patterns: its own, of a constant of it, or of a node that reads one.
+bool is_kept(const Graph& graph, const prune::Group& group, const std::vector<std::string>& keep);
+
 NetworkSize network_size(const Graph& graph);
 
 // The plan as tables: groups with histograms, figures before and after, notes.
 std::string plan_text(const PrunePlan& plan, const PruneRequest& request);
+std::string sizes_text(const NetworkSize& before, const NetworkSize& after, const SessionOptions& session, uint32_t batch);
 std::string proof_text(const prune::Proof& proof);
 Tree size_json(const NetworkSize& size);
 Tree proof_json(const prune::Proof& proof);

@@ -7,15 +7,16 @@ namespace lathe::tools {
 
 void RoundFlags::add_to(Arguments& args) {
   args.option("--schedule", schedule,
-              "one cut, or rounds that each train, evaluate and step back if too much is lost (iterative)")
+              "one cut; rounds that each train, evaluate and step back if too much is lost (iterative); or heads alone, a few at a "
+              "time, evaluated and stepped back in the same way without training (stepwise)")
       .show_default()
-      .one_of({"once", "iterative"});
+      .one_of({"once", "iterative", "stepwise"});
   args.option("--rounds", rounds, "of --schedule iterative").show_default().positive();
   args.option("--epochs", epochs, "of training in each round, on split train").show_default().positive();
   args.option("--base-lr", base_rate,
               "rate that the model was trained with: rounds take 15 % of it; without it one is looked for")
       .positive();
-  args.option("--max-drop", max_drop, "of the metric on split val after a round's training, or the round is taken back")
+  args.option("--max-drop", max_drop, "of the metric on split val, or a round or step is taken back")
       .show_default();
   args.option("--metric", metric, "as of `lathe eval`").show_default();
 }

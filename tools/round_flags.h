@@ -16,6 +16,7 @@ struct RoundFlags {
   std::optional<double> base_rate;
   void add_to(Arguments& args);
   bool given() const { return schedule == "iterative"; }
+  bool stepwise() const { return schedule == "stepwise"; }  // of heads (tools/head_flags.h)
   RoundOptions options() const { return {rounds, max_drop}; }
   // Trains on split `train` of the request's data set, judges on its split `val` (else calib, train). Errors: no data set, those
   // of prune_in_rounds() and of training.

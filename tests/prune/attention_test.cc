@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "prune/head_blocks.h"
 #include "prune/networks.h"
 
 namespace lathe::test {
@@ -214,6 +215,9 @@ TEST_CASE("transformer structures cut to half compute what the masked network do
     const Graph graph = net.graph();
     const auto groups = groups_of(graph);
     CHECK(described(groups) == s.groups);
+    const auto blocks = prune::find_head_blocks(graph, groups);
+    REQUIRE(blocks.size() == 1);
+    CHECK(blocks[0].refused == "");
     for (const uint32_t seed : {1u, 2u}) {
       const Graph half = proved(graph, groups, random_cuts(groups, 0.5, seed));
       CHECK(parameters(half) < 0.7 * static_cast<double>(parameters(graph)));

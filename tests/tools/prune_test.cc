@@ -133,6 +133,81 @@ TEST_CASE("rounds need data and a file to write, and train what they cut") {
   CHECK(dump.out.find("lineage_root") != std::string::npos);
 }
 
+TEST_CASE("heads by coverage: refused without data, without heads, towards other targets, and of a quantized network") {
+  const std::vector<std::string> coverage{"--criterion", "coverage", "--plan"};
+  const auto heads = [&](std::vector<std::string> flags) {
+    flags.insert(flags.end(), coverage.begin(), coverage.end());
+    return prune(std::move(flags));
+  };
+  check_refused(heads({"--ratio", "0.3"}), {"give --data set.toml"});
+  check_refused(heads({"--target-macs", "1e6", "--data", kData}), {"heads go by --ratio"});
+  check_refused(heads({"--ratio", "1", "--data", kData}), {"ratio is 1"});
+  check_refused(heads({"--ratio", "0.3", "--data", kData, "--schedule", "iterative"}), {"--schedule once or stepwise"});
+  check_refused(heads({"--ratio", "0.3", "--data", kData}), {"fashion_resnet.onnx: no attention heads can go: the network has none"});
+  check_refused(run_lathe({"prune", int8_model(), "--ratio", "0.3", "--criterion", "coverage", "--data", kData, "--plan"}),
+                {"quantized", "prune"});
+  CHECK(heads({"--ratio", "0.3", "--heads", "--only-heads"}).status == 2);
+}
+
+// Ones and zeros of [40, 6, 16] floats, and the classes: a set that the encoder of tests/oracle takes.
+std::string encoder_set(const TempFolder& folder) {
+  std::string values, labels, users = "user\n";
+  for (uint32_t i = 0; i < 40 * 96; ++i) values.append(std::string("\0\0", 2) + (i * 2654435761u >> 30 == 0 ? std::string("\0\0", 2) : "\x80\x3f"));
+  for (int i = 0; i < 40; ++i) labels += std::to_string(i % 16) + "\n", users += i < 32 ? "ann\n" : "bob\n";
+  spill(folder.file("users.csv"), users);
+  spill(folder.file("x.bin"), values);
+  spill(folder.file("y.txt"), labels);
+  std::string classes;
+  for (int i = 0; i < 16; ++i) classes += (i ? ", \"" : "\"") + std::to_string(i) + "\"";
+  const std::string path = folder.file("set.toml");
+  spill(path, "format = \"raw\"\nclasses = [" + classes +
+                  "]\n[[input]]\nname = \"x\"\ndtype = \"f32\"\nshape = [6, 16]\n[split.val]\npaths = \"x.bin\"\nlabels = \"y.txt\"\ngroups = \"users.csv\"\n");
+  return path;
+}
+
+TEST_CASE("heads go stepwise by coverage, and the table shows what each was worth") {
+  const TempFolder folder;
+  const std::string encoder = LATHE_SOURCE_ROOT "/tests/oracle/models/tiny_encoder.onnx", set = encoder_set(folder);
+  const std::string out = folder.file("heads.lathe");
+  const std::vector<std::string> flags{"prune", encoder, "--ratio", "0.5", "--schedule", "stepwise", "--max-drop", "1000",
+                                       "--data", set, "--seconds", "0.02", "-o", out};
+  auto coverage = flags;
+  coverage.insert(coverage.end(), {"--criterion", "coverage", "--json"});
+  const Tree t = json_of(run_lathe(coverage));
+  CHECK(number(t, "gone") == 1);
+  CHECK(number(t, "heads") == 2);
+  CHECK(number(part(t, "proof"), "max_rel") < 1e-4);
+  CHECK(after(t, "parameters") < before(t, "parameters"));
+  const auto& rows = *part(t, "rows").as_array();
+  REQUIRE(rows.size() == 2);
+  // A user with fewer than 30 samples is noise.
+  REQUIRE(part(t, "groups").as_array()->size() == 1);
+  CHECK(*(*part(t, "groups").as_array())[0].as_string() == "user=ann");
+  CHECK(part(rows[0], "group_coverage").as_array()->size() == 1);
+  for (const char* key : {"contribution", "correlation", "redundancy", "coverage", "lost"}) CHECK(number(rows[0], key) >= 0);
+  CHECK(run_lathe({"dump", out}).out.find("lineage_root") != std::string::npos);
+  auto magnitude = flags;
+  magnitude.insert(magnitude.end(), {"--criterion", "l2"});
+  const auto r = run_lathe(magnitude);
+  REQUIRE_MESSAGE(r.status == 0, r.err);
+  for (const char* text : {"importance", "1 of 2 heads went", "ms (median)", "SQNR"}) CHECK(r.out.find(text) != std::string::npos);
+}
+
+TEST_CASE("a residual block goes whole by name, proved and measured") {
+  const TempFolder folder;
+  const std::string out = folder.file("short.lathe");
+  const Tree t = json_of(prune({"--remove", "stage2.add", "-o", out, "--json"}));
+  REQUIRE(part(t, "removed").as_array()->size() == 1);
+  CHECK(number(part(t, "proof"), "max_rel") < 1e-4);
+  CHECK(after(t, "macs") < before(t, "macs"));
+  CHECK(after(t, "p50_us") > 0);
+  CHECK(run_lathe({"dump", out}).out.find("stage2.add") == std::string::npos);
+  CHECK(part(json_of(prune({"--remove", "stage*", "--plan", "--json"})), "removed").as_array()->size() == 3);
+  check_refused(prune({"--remove", "stage9", "--plan"}), {"'stage9' fits no branch", "stage1.add, stage2.add, stage3.add"});
+  check_refused(run_lathe({"prune", int8_model(), "--remove", "stage2.add", "--plan"}), {"quantized", "prune"});
+  CHECK(prune({"--remove", "stage2.add", "--ratio", "0.3", "--plan"}).status == 2);
+}
+
 TEST_CASE("a network without zeros stays as it is") {
   const auto r = run_lathe({"prune", kModel, "--zeros", "--plan"});
   REQUIRE_MESSAGE(r.status == 0, r.err);

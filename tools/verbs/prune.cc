@@ -4,6 +4,8 @@
 
 #include "base/json.h"
 #include "prune/blocks.h"
+#include "tools/branch_removal.h"
+#include "tools/head_flags.h"
 #include "tools/model.h"
 #include "tools/pruning.h"
 #include "tools/round_flags.h"
@@ -18,23 +20,30 @@ struct Options {
   std::string output, criterion = "l1", by = "time", residue;
   bool plan = false, zeros = false, json = false;
   std::optional<double> blocks;
+  std::vector<std::string> remove;
   PruneRequest request;
   RoundFlags rounds;
+  HeadFlags heads;
   SessionFlags session;
   ImportFlags import;
 };
 
+// Writes the graph if a file was named, and prints `json` or `text`.
+Result<void> finish(const Options& o, const Graph& graph, const Tree& json, const std::string& text) {
+  if (!o.output.empty()) LATHE_CHECK_OK(write_model(o.output, graph));
+  if (o.json) {
+    std::printf("%s\n", to_json(json).c_str());
+    return {};
+  }
+  std::printf("%s", text.c_str());
+  if (!o.output.empty()) std::printf("wrote %s\n", o.output.c_str());
+  return {};
+}
+
 // What the model carries but does not use.
 Result<void> run_zeros(const Options& o, const Graph& graph) {
   LATHE_TRY(const ZeroOutcome outcome, remove_zeros(o.request.model, graph));
-  if (!o.output.empty()) LATHE_CHECK_OK(write_model(o.output, outcome.graph));
-  if (o.json) {
-    std::printf("%s\n", to_json(zeros_json(outcome)).c_str());
-    return {};
-  }
-  std::printf("%s", zeros_text(outcome).c_str());
-  if (!o.output.empty()) std::printf("wrote %s\n", o.output.c_str());
-  return {};
+  return finish(o, outcome.graph, zeros_json(outcome), zeros_text(outcome));
 }
 
 // Cuts, trains and evaluates in turns.
@@ -47,6 +56,22 @@ Result<void> run_rounds(const Options& o, const PruneRequest& request, const Gra
   else
     std::printf("%swrote %s\n", rounds_text(outcome, o.rounds.options()).c_str(), o.output.c_str());
   return {};
+}
+
+// Heads, stepwise or by coverage.
+Result<void> run_heads(const Options& o, const PruneRequest& request, const Graph& graph) {
+  HeadOptions options;
+  LATHE_TRY(const HeadsOutcome outcome, o.heads.run(graph, request, o.criterion, o.rounds, &options));
+  return finish(o, outcome.graph, heads_json(outcome, options),
+                heads_text(outcome, options) + sizes_text(outcome.before, outcome.after, request.session, request.batch) +
+                    proof_text(outcome.proof) + "\n");
+}
+
+// Whole layers by name.
+Result<void> run_remove(const Options& o, const PruneRequest& request, const Graph& graph) {
+  auto outcome = remove_named(graph, o.remove, request);
+  if (!outcome) return tl::unexpected<Error>(with_context(std::move(outcome.error()), request.model));
+  return finish(o, outcome->graph, branches_json(*outcome), branches_text(*outcome, request));
 }
 
 Tree block_tree(const prune::BlockRow& r) {
@@ -88,7 +113,10 @@ Result<void> run(const Options& o) {
   if (o.output.empty() && !o.plan) return fail(Code::kInvalidArgument, "give -o out.lathe, or --plan to see what would go");
   if (!o.output.empty()) LATHE_CHECK_OK(check_writable(o.output));
   PruneRequest request = o.request;
-  LATHE_TRY(request.criterion, prune::parse_criterion(o.criterion));
+  const bool heads = HeadFlags::given(o.criterion, o.rounds);
+  if (!heads) {
+    LATHE_TRY(request.criterion, prune::parse_criterion(o.criterion));
+  }
   LATHE_TRY(request.by, parse_prune_by(o.by));
   if (!o.residue.empty()) {
     LATHE_TRY(request.residue, parse_residue(o.residue));
@@ -96,17 +124,13 @@ Result<void> run(const Options& o) {
   LATHE_TRY(request.session, o.session.options());
   LATHE_TRY(const Graph graph, load_graph(request.model, o.import));
   if (o.zeros) return run_zeros(o, graph);
+  if (!o.remove.empty()) return run_remove(o, request, graph);
   if (o.blocks) return run_blocks(o, graph);
+  if (heads) return run_heads(o, request, graph);
   if (o.rounds.given()) return run_rounds(o, request, graph);
   LATHE_TRY(const PruneOutcome outcome, prune_model(graph, request));
-  if (!o.output.empty()) LATHE_CHECK_OK(write_model(o.output, outcome.graph));
-  if (o.json) {
-    std::printf("%s\n", to_json(plan_json(outcome, request)).c_str());
-    return {};
-  }
-  std::printf("%s%s\n", plan_text(outcome.plan, request).c_str(), proof_text(outcome.proof).c_str());
-  if (!o.output.empty()) std::printf("wrote %s\n", o.output.c_str());
-  return {};
+  return finish(o, outcome.graph, plan_json(outcome, request),
+                plan_text(outcome.plan, request) + proof_text(outcome.proof) + "\n");
 }
 
 void add_targets(Arguments& args, PruneRequest* r) {
@@ -141,14 +165,24 @@ Action setup(Arguments& args) {
       .excludes(args.find("--threshold"))
       .excludes(args.find("--target-macs"))
       .excludes(args.find("--target-latency"));
-  args.option("--criterion", o->criterion, "what a channel's importance is")
+  args.option("--remove", o->remove, "a layer that goes whole: a branch beside a shortcut, by its sum's or a node's name or pattern")
+      .type_name("NAME")
+      .excludes(args.find("--zeros"))
+      .excludes(args.find("--blocks"))
+      .excludes(args.find("--ratio"))
+      .excludes(args.find("--threshold"))
+      .excludes(args.find("--target-macs"))
+      .excludes(args.find("--target-latency"));
+  args.option("--criterion", o->criterion,
+              "what a channel's importance is; coverage: heads alone, by what the others can do in their place")
       .show_default()
-      .one_of({"gamma", "l1", "l2", "taylor", "activation", "random"});
+      .one_of({"gamma", "l1", "l2", "taylor", "activation", "coverage", "random"});
   args.option("--by", o->by, "what importance is divided by: measured time, parameters or nothing")
       .show_default()
       .one_of({"time", "parameters", "nothing"});
   args.flag("--uniform", r.uniform, "every group loses the same share");
-  args.flag("--heads", r.heads, "attention heads may go, too");
+  const Argument with_heads = args.flag("--heads", r.heads, "attention heads may go, too");
+  args.flag("--only-heads", r.only_heads, "nothing but attention heads goes; the ratio is of them").excludes(with_heads);
   args.option("--max-group-ratio", r.max_group_ratio, "share of one group's channels that go at most").show_default();
   args.option("--multiple", r.multiple, "bring channel counts to multiples of this instead of what kernels like");
   args.option("--keep", r.keep, "groups that stay whole: a group's, constant's or node's name, or a pattern with * and ?")
@@ -158,13 +192,14 @@ Action setup(Arguments& args) {
               "where only "
               "borders differ (absorb-padded), or nowhere (drop, default else)")
       .one_of({"absorb", "absorb-padded", "drop"});
-  args.option("--data", r.data, "data set (TOML) for taylor and activation; reads its split train, else val");
+  args.option("--data", r.data, "data set (TOML) for taylor, activation and coverage; reads its split train, else val");
   args.option("--samples", r.samples, "of them").show_default().positive();
   args.option("--seed", r.seed, "of criterion random").show_default();
   args.option("--batch", r.batch, "samples per run when measuring").show_default().positive();
   args.option("--seconds", r.seconds, "how long to measure a network").show_default().range(0.01, 3600.0);
   args.option("--cost-table", r.cost_table, "file that measured times are taken from and added to");
   o->rounds.add_to(args);
+  o->heads.add_to(args);
   args.flag("--json", o->json, "print JSON");
   o->session.add_to(args);
   o->import.add_to(args);
