@@ -75,10 +75,16 @@ TEST_CASE("a target latency is measured: out of reach it is an error, above the 
 
 TEST_CASE("the same table of costs gives the same file, measured latencies included") {
   const TempFolder folder;
-  const std::string table = folder.file("costs.json"), a = folder.file("a.lathe"), b = folder.file("b.lathe");
-  const double whole = before(json_of(prune({"--ratio", "0.25", "--plan", "--json"})), "p50_us");
-  const std::string target = std::to_string(0.8 * whole / 1e3);
-  REQUIRE(prune({"--target-latency", target, "--cost-table", table, "-o", a}).status == 0);
+  const std::string a = folder.file("a.lathe"), b = folder.file("b.lathe");
+  std::string table, target;
+  // On a busy machine a target can be out of reach for a moment: then the network is measured again.
+  for (int attempt = 0, status = 1; status != 0; ++attempt) {
+    REQUIRE(attempt < 10);
+    table = folder.file("costs" + std::to_string(attempt) + ".json");
+    const Tree whole = json_of(prune({"--ratio", "0.25", "--plan", "--cost-table", table, "--json"}));
+    target = std::to_string(0.8 * before(whole, "p50_us") / 1e3);
+    status = prune({"--target-latency", target, "--cost-table", table, "-o", a}).status;
+  }
   const Tree again = json_of(prune({"--target-latency", target, "--cost-table", table, "-o", b, "--json"}));
   CHECK(number(again, "networks") == 0);
   CHECK(slurp(a) == slurp(b));
